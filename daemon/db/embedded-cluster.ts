@@ -56,7 +56,11 @@ export async function makeCluster(
  * In a session of its own, so that a terminal's INT reaches only the parent, which stops things in order; and with a
  * fast shutdown as parent-death signal, so that a killed parent leaves no server.
  */
-function spawnAs({ account }: EmbeddedOptions, command: string[], env: Record<string, string>): ChildProcess {
+export function spawnAs(
+  account: Account | null,
+  command: string[],
+  env: Record<string, string>,
+): ChildProcess {
   const identity =
     account === null
       ? []
