@@ -1,0 +1,6 @@
+// The system users of tenants.
+export interface Account {
+  user: string;
+  uid: number;
+  gid: number;
+}

@@ -1,0 +1,65 @@
+// Builds one launch from its parts and starts the launcher with its eight descriptors.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, constants, openSync } from 'node:fs';
+import type { Socket } from 'node:net';
+import { writeStubs } from './job-directories.ts';
+import type { LauncherOptions, LaunchSpec } from './launch.ts';
+import { LAUNCH_FD, launcherArgv, sandboxedArgv } from './launch-script.ts';
+import { sandboxArgs } from './sandbox-args.ts';
+
+const SCRATCH_BYTES = 256 * 1024 * 1024;
+const SCRATCH_INODES = 65536;
+/** The launcher's own environment; the program's is made by bubblewrap. */
+const LAUNCHER_ENV = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
+
+/** The launcher's argv and bubblewrap's options for one job. */
+function commandOf(options: LauncherOptions, spec: LaunchSpec): { argv: string[]; args: string[] } {
+  const { privileged, system, cgroupNamespace, seccompFile } = options;
+  const { account, call, engine, runDir, workspaceDir, network } = spec;
+  const files = options.runtime.engines.get(engine.name);
+  if (files === undefined) throw new Error(`engine ${engine.name} has no runtime files`);
+  if (engine.kind === 'djinn' && files.worker === null)
+    throw new Error('the worker is not built: npm run build');
+  const scratchBytes = spec.scratchBytes ?? SCRATCH_BYTES;
+  const args = sandboxArgs({
+    ...{ account, privileged, system, cgroupNamespace, runDir, workspaceDir, network, scratchBytes },
+    engine: files,
+    tools: call === null ? null : { procs: call.toolsProcs, events: call.toolsEvents },
+    dieWithParent: call === null,
+  });
+  const outer = {
+    agentProcs: call?.agentProcs ?? null,
+    scratchDir: privileged ? `${runDir}/fs` : null,
+    scratchBytes,
+    scratchInodes: spec.scratchInodes ?? SCRATCH_INODES,
+    uid: account.uid,
+    gid: account.gid,
+    seccompFile,
+  };
+  const sandboxed = sandboxedArgv(engine.argv, privileged ? account : null);
+  return { argv: launcherArgv(outer, sandboxed, privileged), args };
+}
+
+/** Starts the launcher. Throws what the system says when that is impossible. */
+export function startLauncher(options: LauncherOptions, spec: LaunchSpec): ChildProcess {
+  const { argv, args } = commandOf(options, spec);
+  writeStubs(spec.runDir, spec.account);
+  const session = openSync(spec.sessionFile, constants.O_RDONLY | constants.O_NOFOLLOW);
+  try {
+    const [file = '', ...rest] = argv;
+    const child = spawn(file, rest, {
+      stdio: ['pipe', 'pipe', 'pipe', 'pipe', session, 'pipe', 'pipe', 'pipe'],
+      cwd: '/',
+      env: LAUNCHER_ENV,
+    });
+    child.on('error', () => {}); // the launch's own listener reports it
+    // Out of descriptors, Node gives a process without stdio.
+    if (child.stdio === undefined) throw Object.assign(new Error('too many open files'), { code: 'EMFILE' });
+    const input = (child.stdio as readonly unknown[])[LAUNCH_FD.args] as Socket | undefined;
+    input?.on('error', () => {}); // the launcher died first: its end says why
+    input?.end(`${args.join('\0')}\0`);
+    return child;
+  } finally {
+    closeSync(session);
+  }
+}
