@@ -9,6 +9,7 @@ import type { Tool } from './types.ts';
 import { writeFileTool } from './write-file.ts';
 
 export { endBackground } from './background.ts';
+export { hashFile } from './file-hash.ts';
 export type { LeftProcess, Tool, ToolContext, ToolOutcome, WritePlan } from './types.ts';
 
 export const TOOLS: readonly Tool[] = [
