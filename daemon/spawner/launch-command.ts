@@ -14,9 +14,9 @@ const LAUNCHER_ENV = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
 
 /** The launcher's argv and bubblewrap's options for one job. */
 function commandOf(options: LauncherOptions, spec: LaunchSpec): { argv: string[]; args: string[] } {
-  const { privileged, system, cgroupNamespace, seccompFile } = options;
+  const { privileged, system, cgroupNamespace, runtime } = options;
   const { account, call, engine, runDir, workspaceDir, network } = spec;
-  const files = options.runtime.engines.get(engine.name);
+  const files = runtime.engines.get(engine.name);
   if (files === undefined) throw new Error(`engine ${engine.name} has no runtime files`);
   if (engine.kind === 'djinn' && files.worker === null)
     throw new Error('the worker is not built: npm run build');
@@ -34,7 +34,7 @@ function commandOf(options: LauncherOptions, spec: LaunchSpec): { argv: string[]
     scratchInodes: spec.scratchInodes ?? SCRATCH_INODES,
     uid: account.uid,
     gid: account.gid,
-    seccompFile,
+    seccompFile: runtime.seccomp,
   };
   const sandboxed = sandboxedArgv(engine.argv, privileged ? account : null);
   return { argv: launcherArgv(outer, sandboxed, privileged), args };

@@ -70,7 +70,6 @@ export interface LauncherOptions {
   privileged: boolean;
   /** False where cgroup2 is mounted with `nsdelegate`. */
   cgroupNamespace: boolean;
-  seccompFile: string | null;
 }
 
 /** A killed launcher may leave its descriptors open in a sandbox that is just being killed. */
