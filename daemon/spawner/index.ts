@@ -1,0 +1,168 @@
+// Composes the spawner: probes the machine, takes its cgroup tree into use, cleans up after a predecessor, listens.
+// Reads no environment and handles no signals; whoever calls it does.
+import { existsSync } from 'node:fs';
+import { availableParallelism, totalmem } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import type { Logger } from 'pino';
+import {
+  type ControlReport,
+  closeTree,
+  openTree,
+  type ProbeReport,
+  probe,
+  type Tree,
+} from '../../cgroups/index.ts';
+import { type Account, createAccounts } from './accounts.ts';
+import type { Timing } from './attempt.ts';
+import { callsIn } from './calls.ts';
+import { type EngineDefinition, loadEngines } from './engines.ts';
+import { createJanitor } from './janitor.ts';
+import { createLaunch, type Launch } from './launch.ts';
+import { type Layout, makeBaseDirs, socketPath } from './layout.ts';
+import { recover } from './recover.ts';
+import { type Ceilings, defaultCeilings } from './request.ts';
+import { enforcementReport, levelsOf } from './required-controls.ts';
+import { prepareRuntimeFiles } from './runtime-files.ts';
+import { listenSpawner } from './server.ts';
+import { supervise } from './supervise.ts';
+import { readSystemView } from './system-view.ts';
+import type { EnforcementReport, SandboxControl } from './wire.ts';
+
+export interface SpawnerOptions {
+  stateDir: string;
+  runDir: string;
+  jobsRunDir: string;
+  enginesDir: string;
+  /** The delegated cgroup; null: the process's own. */
+  cgroupRoot: string | null;
+  enforcement: EnforcementReport['mode'];
+  /** Owner of the socket and reader of spools and records. */
+  daemonUser: { uid: number; gid: number };
+  log: Logger;
+  version: string;
+  /** Installed parts that differ from the ones beside this file. */
+  nodePath?: string;
+  workerPath?: string;
+  shippedEnginesDir?: string;
+  timing?: Partial<Timing>;
+  ceilings?: Partial<Ceilings>;
+  /** Another launcher than the sandbox, and what belongs to it. */
+  parts?: Partial<Parts>;
+}
+
+export interface Parts {
+  launch: Launch;
+  engines: ReadonlyMap<string, EngineDefinition>;
+  accountOf(tenantId: string): Promise<Account>;
+  sandbox: Partial<Record<SandboxControl, ControlReport>>;
+}
+
+export interface Spawner {
+  readonly enforcement: EnforcementReport;
+  readonly socketPath: string;
+  /** Takes no more jobs; resolves when the last one has ended. */
+  drain(): Promise<void>;
+  /** Ends what runs as lost, then closes everything. */
+  close(): Promise<void>;
+}
+
+const CONTROLLERS = ['memory', 'pids', 'cpu', 'io'];
+const TIMING: Timing = { graceMs: 5000, drainMs: 100, sampleMs: 2000 };
+
+/** Starts the spawner; resolves when it listens and everything of a predecessor is closed. */
+export async function runSpawner(options: SpawnerOptions): Promise<Spawner> {
+  const { log, stateDir, runDir, jobsRunDir, daemonUser } = options;
+  const privileged = process.geteuid?.() === 0;
+  const layout: Layout = { stateDir, runDir, jobsRunDir, daemonUser, privileged };
+  makeBaseDirs(layout);
+  const probed = await probe(options.cgroupRoot === null ? {} : { delegated: options.cgroupRoot });
+  const tree = await takeTree(probed, log);
+  await recover(layout, tree, log);
+  const parts = await installedParts(options, privileged);
+  const enforcement = enforcementReport(options.enforcement, probed, parts.sandbox);
+  if (enforcement.refused)
+    log.error({ reason: enforcement.reason }, 'strict enforcement: jobs will be refused');
+  const calls = tree === null ? null : callsIn(tree);
+  const janitor = createJanitor(calls, log);
+  const machine = { memoryBytes: totalmem(), cores: availableParallelism() };
+  const supervisor = supervise({
+    ...{ layout, enforcement, version: options.version, engines: parts.engines, accountOf: parts.accountOf },
+    ceilings: { ...defaultCeilings(machine), ...options.ceilings },
+    world: {
+      ...{ launch: parts.launch, calls, log, levels: levelsOf(enforcement) },
+      timing: { ...TIMING, ...options.timing },
+      onLeak: (call) => janitor.add(call),
+    },
+    onRunning: (ref) => server.notify({ notice: 'running', ...ref }),
+    onSealed: (ref, last) => server.notify({ notice: 'sealed', last, ...ref }),
+  });
+  const server = await listenSpawner({
+    socketPath: socketPath(layout),
+    owner: daemonUser,
+    handle: (request) => supervisor.handle(request),
+    log,
+  });
+  log.info({ socket: socketPath(layout), tree: tree?.path ?? null }, 'spawner listens');
+  return {
+    enforcement,
+    socketPath: socketPath(layout),
+    drain: () => supervisor.drain(),
+    async close() {
+      await supervisor.close();
+      janitor.close();
+      await server.close();
+      if (tree !== null) await closeTree(tree);
+    },
+  };
+}
+
+/** Null where calls cannot have cgroups; then a job's end is the end of its pid namespace. */
+async function takeTree({ root, controls }: ProbeReport, log: Logger): Promise<Tree | null> {
+  if (root === null || controls.kill.level === 'none') return null;
+  try {
+    return await openTree({ root, controllers: CONTROLLERS });
+  } catch (error) {
+    log.error({ err: error, root }, 'the cgroup tree cannot be used');
+    return null;
+  }
+}
+
+async function installedParts(options: SpawnerOptions, privileged: boolean): Promise<Parts> {
+  const engines = options.parts?.engines ?? readEngines(options, privileged);
+  const accounts = createAccounts({ stateDir: options.stateDir, privileged });
+  const accountOf = options.parts?.accountOf ?? ((tenantId: string) => accounts.ensure(tenantId));
+  const sandbox = options.parts?.sandbox ?? {};
+  const launch = options.parts?.launch ?? sandboxLaunch(options, privileged, engines);
+  return { launch, engines, accountOf, sandbox };
+}
+
+function readEngines({ enginesDir, shippedEnginesDir, log }: SpawnerOptions, privileged: boolean) {
+  const shipped = shippedEnginesDir ?? fileURLToPath(new URL('../../engines', import.meta.url));
+  const { engines, problems } = loadEngines([
+    { path: shipped, rootOwned: false },
+    { path: enginesDir, rootOwned: privileged },
+  ]);
+  for (const problem of problems) log.error({ problem }, 'an engine is left out');
+  return engines;
+}
+
+function sandboxLaunch(
+  options: SpawnerOptions,
+  privileged: boolean,
+  engines: ReadonlyMap<string, EngineDefinition>,
+): Launch {
+  const worker = options.workerPath ?? fileURLToPath(new URL('../../worker/dist/djinn.cjs', import.meta.url));
+  const runtime = prepareRuntimeFiles({
+    stateDir: options.stateDir,
+    nodePath: options.nodePath ?? process.execPath,
+    workerPath: existsSync(worker) ? worker : null,
+    engines: engines.values(),
+  });
+  return createLaunch({
+    runtime,
+    system: readSystemView(),
+    privileged,
+    cgroupNamespace: true,
+    seccompFile: null,
+  });
+}
