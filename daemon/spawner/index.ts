@@ -17,15 +17,14 @@ import type { Timing } from './attempt.ts';
 import { callsIn } from './calls.ts';
 import { type EngineDefinition, loadEngines } from './engines.ts';
 import { createJanitor } from './janitor.ts';
-import { createLaunch, type Launch } from './launch.ts';
+import type { Launch } from './launch.ts';
 import { type Layout, makeBaseDirs, socketPath } from './layout.ts';
 import { recover } from './recover.ts';
 import { type Ceilings, defaultCeilings } from './request.ts';
 import { enforcementReport, levelsOf } from './required-controls.ts';
-import { prepareRuntimeFiles } from './runtime-files.ts';
+import { prepareSandbox, type Sandbox } from './sandbox.ts';
 import { listenSpawner } from './server.ts';
 import { supervise } from './supervise.ts';
-import { readSystemView } from './system-view.ts';
 import type { EnforcementReport, SandboxControl } from './wire.ts';
 
 export interface SpawnerOptions {
@@ -131,9 +130,11 @@ async function installedParts(options: SpawnerOptions, privileged: boolean): Pro
   const engines = options.parts?.engines ?? readEngines(options, privileged);
   const accounts = createAccounts({ stateDir: options.stateDir, privileged });
   const accountOf = options.parts?.accountOf ?? ((tenantId: string) => accounts.ensure(tenantId));
-  const sandbox = options.parts?.sandbox ?? {};
-  const launch = options.parts?.launch ?? sandboxLaunch(options, privileged, engines);
-  return { launch, engines, accountOf, sandbox };
+  const prepared = options.parts?.launch
+    ? { launch: options.parts.launch, controls: {} }
+    : await sandboxParts(options, privileged, engines);
+  const sandbox = options.parts?.sandbox ?? prepared.controls;
+  return { launch: prepared.launch, engines, accountOf, sandbox };
 }
 
 function readEngines({ enginesDir, shippedEnginesDir, log }: SpawnerOptions, privileged: boolean) {
@@ -146,23 +147,15 @@ function readEngines({ enginesDir, shippedEnginesDir, log }: SpawnerOptions, pri
   return engines;
 }
 
-function sandboxLaunch(
-  options: SpawnerOptions,
+function sandboxParts(
+  { stateDir, jobsRunDir, ...options }: SpawnerOptions,
   privileged: boolean,
   engines: ReadonlyMap<string, EngineDefinition>,
-): Launch {
+): Promise<Sandbox> {
   const worker = options.workerPath ?? fileURLToPath(new URL('../../worker/dist/djinn.cjs', import.meta.url));
-  const runtime = prepareRuntimeFiles({
-    stateDir: options.stateDir,
+  return prepareSandbox({
+    ...{ stateDir, jobsRunDir, privileged, engines: engines.values() },
     nodePath: options.nodePath ?? process.execPath,
     workerPath: existsSync(worker) ? worker : null,
-    engines: engines.values(),
-  });
-  return createLaunch({
-    runtime,
-    system: readSystemView(),
-    privileged,
-    cgroupNamespace: true,
-    seccompFile: null,
   });
 }
