@@ -3,7 +3,7 @@ import { replaceFile } from './atomic-replace.ts';
 import { defineTool, describe, ToolError } from './define-tool.ts';
 import { hashBytes } from './file-hash.ts';
 import { withFileLock } from './file-lock.ts';
-import { MissingFile, openInside, openPlace } from './path-inside.ts';
+import { type Bounds, boundsOf, MissingFile, openInside, openPlace } from './path-inside.ts';
 import { applyEdit, type Edit } from './text-edit.ts';
 import type { Schema } from './validate-arguments.ts';
 
@@ -56,16 +56,17 @@ export const editFileTool = defineTool<Arguments>({
   },
   effect: 'write',
   async plan(args, { cwd }) {
-    const { bytes } = await readForEdit(args.path, cwd);
+    const { bytes } = await readForEdit(args.path, await boundsOf(cwd));
     const edited = applyEdits(bytes, editsOf(args));
     return { path: args.path, before: hashBytes(bytes), after: hashBytes(edited.bytes) };
   },
   async run(args, { cwd, signal }) {
     const edits = editsOf(args);
-    const place = await openPlace(args.path, cwd, false);
+    const bounds = await boundsOf(cwd);
+    const place = await openPlace(args.path, bounds, false);
     try {
       const replacements = await withFileLock(place.realPath, async () => {
-        const { bytes, stat } = await readForEdit(args.path, cwd);
+        const { bytes, stat } = await readForEdit(args.path, bounds);
         const edited = applyEdits(bytes, edits);
         if (signal.aborted) throw new ToolError('cancelled; nothing was changed');
         await replaceFile(place, edited.bytes, (now) => {
@@ -95,8 +96,8 @@ function editsOf(args: Arguments): Edit[] {
   return [{ old_string, new_string, ...(replace_all ? { replace_all } : {}) }];
 }
 
-async function readForEdit(path: string, cwd: string) {
-  const handle = await openInside(path, cwd).catch((error) => {
+async function readForEdit(path: string, bounds: Bounds) {
+  const handle = await openInside(path, bounds).catch((error) => {
     if (error instanceof MissingFile) throw new ToolError(`${error.message}; write_file creates files`);
     throw error;
   });

@@ -1,6 +1,6 @@
 // The hashes by which an interrupted write is judged when a session resumes.
 import { createHash } from 'node:crypto';
-import { MissingFile, openInside } from './path-inside.ts';
+import { boundsOf, MissingFile, openInside } from './path-inside.ts';
 
 /** SHA-256 in hex. */
 export function hashBytes(bytes: Buffer): string {
@@ -15,7 +15,7 @@ export async function hashFile(path: string, cwd: string): Promise<string | null
   const hash = createHash('sha256');
   let handle: Awaited<ReturnType<typeof openInside>>;
   try {
-    handle = await openInside(path, cwd);
+    handle = await openInside(path, await boundsOf(cwd));
   } catch (error) {
     if (error instanceof MissingFile) return null;
     throw error;

@@ -18,20 +18,27 @@ export class MissingFile extends ToolError {
   }
 }
 
-/** The real paths that file tools may touch. */
-async function allowedRoots(cwd: string): Promise<string[]> {
+/** Where file tools may work. Taken anew for each call. */
+export interface Bounds {
+  /** Relative paths start here. */
+  cwd: string;
+  /** The real paths of the working directory and /tmp. */
+  roots: string[];
+}
+
+export async function boundsOf(cwd: string): Promise<Bounds> {
   const roots: string[] = [];
   for (const root of [cwd, '/tmp']) {
     const real = await realpath(root).catch(() => null);
     if (real !== null) roots.push(real);
   }
-  return roots;
+  return { cwd, roots };
 }
 
-const isInside = (path: string, roots: string[]): boolean =>
+const isInside = (path: string, { roots }: Bounds): boolean =>
   roots.some((root) => path === root || path.startsWith(root.endsWith('/') ? root : `${root}/`));
 
-function absolute(path: string, cwd: string): string {
+function absolute(path: string, { cwd }: Bounds): string {
   if (path.includes('\0')) throw new ToolError('the path contains a NUL byte');
   return resolve(cwd, path);
 }
@@ -42,31 +49,31 @@ const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).
  * The real path of something that exists.
  * @throws ToolError when it is missing or lies outside.
  */
-export async function resolveInside(path: string, cwd: string): Promise<string> {
+export async function resolveInside(path: string, bounds: Bounds): Promise<string> {
   let real: string;
   try {
-    real = await realpath(absolute(path, cwd));
+    real = await realpath(absolute(path, bounds));
   } catch (error) {
     if (isMissing(error)) throw new MissingFile(path);
     throw error;
   }
-  if (!isInside(real, await allowedRoots(cwd))) throw outside(path);
+  if (!isInside(real, bounds)) throw outside(path);
   return real;
 }
 
 const outside = (path: string): ToolError =>
   new ToolError(`${path} is outside the working directory and /tmp, where file tools do not reach`);
 
-async function checkHandle(handle: FileHandle, path: string, cwd: string): Promise<void> {
+async function checkHandle(handle: FileHandle, path: string, bounds: Bounds): Promise<void> {
   if (!IS_LINUX) return;
   const real = await readlink(`/proc/self/fd/${handle.fd}`);
-  if (!isInside(real, await allowedRoots(cwd))) throw outside(path);
+  if (!isInside(real, bounds)) throw outside(path);
 }
 
-async function openChecked(real: string, flags: number, path: string, cwd: string): Promise<FileHandle> {
+async function openChecked(real: string, flags: number, path: string, bounds: Bounds): Promise<FileHandle> {
   const handle = await open(real, flags);
   try {
-    await checkHandle(handle, path, cwd);
+    await checkHandle(handle, path, bounds);
     return handle;
   } catch (error) {
     await handle.close();
@@ -75,15 +82,25 @@ async function openChecked(real: string, flags: number, path: string, cwd: strin
 }
 
 /** Opens a regular file for reading. The caller closes it. */
-export async function openInside(path: string, cwd: string): Promise<FileHandle> {
-  const real = await resolveInside(path, cwd);
+export async function openInside(path: string, bounds: Bounds): Promise<FileHandle> {
+  const real = await resolveInside(path, bounds);
   // O_NONBLOCK: opening a FIFO without a writer would hang.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-  const handle = await openChecked(real, flags, path, cwd);
+  const handle = await openChecked(real, flags, path, bounds);
   const stat = await handle.stat();
   if (stat.isFile()) return handle;
   await handle.close();
   throw new ToolError(stat.isDirectory() ? `${path} is a directory` : `${path} is not a regular file`);
+}
+
+/** A directory's path by way of its descriptor, which no rename of its parents can redirect. */
+export function throughHandle(directory: FileHandle, path: string): string {
+  return IS_LINUX ? `/proc/self/fd/${directory.fd}` : path;
+}
+
+/** Opens a directory for a listing by its real path. The caller closes it. */
+export async function openDirectory(real: string, bounds: Bounds): Promise<FileHandle> {
+  return openChecked(real, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW, real, bounds);
 }
 
 /** A place for a file: an opened directory and a name in it, which later renames of parents cannot redirect. */
@@ -96,16 +113,16 @@ export interface Place {
 
 /** The path of a name in a place's directory, valid while the directory is open. */
 export function pathAt(place: Place, name: string): string {
-  return IS_LINUX ? `/proc/self/fd/${place.directory.fd}/${name}` : join(dirname(place.realPath), name);
+  return join(throughHandle(place.directory, dirname(place.realPath)), name);
 }
 
 /** Finds the place of a file that may not exist yet. `create` makes missing parents. The caller closes `directory`. */
-export async function openPlace(path: string, cwd: string, create: boolean): Promise<Place> {
-  const wanted = await followLinks(absolute(path, cwd), path);
+export async function openPlace(path: string, bounds: Bounds, create: boolean): Promise<Place> {
+  const wanted = await followLinks(absolute(path, bounds), path);
   const { existing, missing } = await deepestExisting(dirname(wanted));
-  if (!isInside(existing, await allowedRoots(cwd))) throw outside(path);
+  if (!isInside(existing, bounds)) throw outside(path);
   if (missing.length > 0 && !create) throw new MissingFile(path);
-  let directory = await openChecked(existing, DIRECTORY, path, cwd);
+  let directory = await openChecked(existing, DIRECTORY, path, bounds);
   let realPath = existing;
   try {
     for (const part of missing) {

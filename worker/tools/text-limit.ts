@@ -51,12 +51,12 @@ export function tailStart(bytes: Buffer, maxBytes: number): number {
   return borderAfter(bytes, low);
 }
 
-/** One line for a list of hits: at most `maxUnits` UTF-16 units, never half a pair. */
-export function shortenLine(text: string, maxUnits: number): string {
-  if (text.length <= maxUnits) return text;
+/** One line for a list of hits: at most `maxUnits` UTF-16 units, never half a pair. `text` may be its beginning only. */
+export function shortenLine(text: string, maxUnits: number, totalUnits: number = text.length): string {
+  if (totalUnits <= maxUnits) return text;
   const code = text.charCodeAt(maxUnits - 1);
   const end = code >= 0xd800 && code <= 0xdbff ? maxUnits - 1 : maxUnits;
-  return `${text.slice(0, end)}… [${text.length - end} more characters]`;
+  return `${text.slice(0, end)}… [${totalUnits - end} more characters]`;
 }
 
 /** Appends a note on a line of its own. */

@@ -3,7 +3,7 @@ import { replaceFile, statFile } from './atomic-replace.ts';
 import { defineTool, ToolError } from './define-tool.ts';
 import { hashBytes, hashFile } from './file-hash.ts';
 import { withFileLock } from './file-lock.ts';
-import { openPlace } from './path-inside.ts';
+import { boundsOf, openPlace } from './path-inside.ts';
 
 interface Arguments {
   path: string;
@@ -34,7 +34,7 @@ export const writeFileTool = defineTool<Arguments>({
   },
   async run({ path, content }, { cwd, signal }) {
     const bytes = Buffer.from(content);
-    const place = await openPlace(path, cwd, true);
+    const place = await openPlace(path, await boundsOf(cwd), true);
     try {
       const existed = await withFileLock(place.realPath, async () => {
         if (signal.aborted) throw new ToolError('cancelled; nothing was written');
