@@ -2,62 +2,18 @@
 // closing.ts takes it from the program's end to the sealed spool.
 import type { Logger } from 'pino';
 import type { CallGroup } from '../../cgroups/index.ts';
-import type { Account } from './accounts.ts';
-import type { Calls } from './calls.ts';
 import { closeAttempt } from './closing.ts';
-import type { EngineDefinition } from './engines.ts';
 import { createEventLines, type EventLines } from './event-lines.ts';
 import { insideSandbox, jobLine } from './job-line.ts';
-import type { Launch, LaunchEnd, Launched } from './launch.ts';
-import type { Stop } from './outcome.ts';
-import { RecordRefused, type SessionFile, takeRecords } from './records.ts';
+import type { LaunchEnd, Launched } from './launch.ts';
+import { failure, type Stop } from './outcome.ts';
+import { readProgram } from './program-output.ts';
 import { startSampling } from './sampling.ts';
-import { type Spool, SpoolFailed } from './spool.ts';
+import { SpoolFailed } from './spool.ts';
 import { createStderrLog, type StderrLog } from './stderr-log.ts';
-import { type Activity, newActivity, takeEvents } from './streams.ts';
-import type { AttemptInfo, AttemptState, JobPayload, StartParams } from './wire.ts';
-
-/** Everything that one attempt needs, checked and made. */
-export interface Order {
-  params: Omit<StartParams, 'payload'>;
-  /** Let go once the program has it: a prompt may be large. */
-  payload: JobPayload | null;
-  account: Account;
-  engine: EngineDefinition;
-  runDir: string;
-  gatewayDir: string;
-  workspaceDir: string;
-  workspace: 'existing' | 'new';
-  sessionPath: string;
-  session: SessionFile;
-  spool: Spool;
-  startedAt: string;
-}
-
-/** What the attempts of one spawner share. */
-export interface World {
-  launch: Launch;
-  /** Null: this machine has no cgroups for calls. */
-  calls: Calls | null;
-  /** Levels of all controls as the probe found them. */
-  levels: Readonly<Record<string, string>>;
-  log: Logger;
-  timing: Timing;
-  onRunning(attempt: Attempt): void;
-  /** A cgroup could not be removed. */
-  onLeak(call: CallGroup): void;
-}
-
-/** Milliseconds. */
-export interface Timing {
-  /** From TERM to KILL. */
-  graceMs: number;
-  /** Quiet time of the streams after the program's end, before the rest of its tree is killed. */
-  drainMs: number;
-  sampleMs: number;
-}
-
-export type Last = 'end' | 'lost';
+import { type Activity, newActivity } from './streams.ts';
+import type { AttemptInfo, AttemptState } from './wire.ts';
+import type { Last, Order, World } from './world.ts';
 
 const noop = (): void => {};
 
@@ -114,11 +70,10 @@ export class Attempt {
     this.#applyStop();
   }
 
-  /** Something that the spawner met by itself. Counts after the program's end too, when the last events are stored. */
-  fail(code: string, message: string, errno?: string): void {
-    const cause = { code, message, ...(errno === undefined ? {} : { errno }) };
-    if (this.#over) this.stopped ??= { outcome: 'failed', cause };
-    else this.stop({ outcome: 'failed', cause });
+  /** A stop that the spawner met by itself. Counts after the program's end too, while its last output is stored. */
+  fail(stop: Stop): void {
+    if (this.#over) this.stopped ??= stop;
+    else this.stop(stop);
   }
 
   /** Appends a line of the spawner's own. */
@@ -132,7 +87,7 @@ export class Attempt {
       await this.order.spool.append(lines, this.lines.seq);
     } catch (error) {
       const errno = error instanceof SpoolFailed ? error.errno : 'EUNKNOWN';
-      this.fail('spool_full', `events cannot be stored: ${errno}`, errno);
+      this.fail(failure('spool_full', `events cannot be stored: ${errno}`, errno));
     }
   }
 
@@ -147,7 +102,7 @@ export class Attempt {
       if (this.stopped === null) end = await this.#runProgram();
     } catch (error) {
       this.log.error({ err: error }, 'attempt failed');
-      this.fail('internal', 'the spawner failed to run the attempt');
+      this.fail(failure('internal', 'the spawner failed to run the attempt'));
     }
     this.#over = true;
     this.#state = 'ending';
@@ -189,8 +144,11 @@ export class Attempt {
     this.#running = true;
     if (this.#going && this.#state === 'waiting') this.#state = 'running';
     void this.write({ type: 'job', state: 'running' });
-    this.world.onRunning(this);
-    this.#read(launched);
+    const { jobId, attempt } = this.order.params;
+    this.world.onRunning({ jobId, attempt });
+    const output = readProgram(this, launched);
+    this.outputBytes = output.bytes;
+    this.readers = output.ended;
     const { world, call } = this;
     if (world.calls !== null && call !== null) {
       const { calls, timing } = world;
@@ -202,33 +160,6 @@ export class Attempt {
         ),
       );
     }
-  }
-
-  #read(launched: Launched): void {
-    const maxBytes = this.order.params.limits.outputBytes;
-    const events = takeEvents(launched.stdout, this.activity, {
-      lines: this.lines,
-      append: (lines) => this.append(lines),
-      maxBytes,
-      onLimit: () => {
-        const cause = { code: 'output_limit', message: `the program wrote more than ${maxBytes} bytes` };
-        if (this.#over) this.stopped ??= { outcome: 'output_limit', cause };
-        else this.stop({ outcome: 'output_limit', cause });
-      },
-    });
-    const records = takeRecords(launched.records, this.activity, this.order.session, maxBytes).catch(
-      (error) => {
-        const message =
-          error instanceof RecordRefused ? error.message : 'the session records cannot be taken';
-        if (!(error instanceof RecordRefused)) this.log.error({ err: error }, 'session records');
-        this.fail('session_record', message);
-      },
-    );
-    this.outputBytes = events.bytes;
-    this.readers = Promise.all([events.done, records]).catch((error) => {
-      this.log.error({ err: error }, 'reading the program failed');
-      this.fail('internal', 'the program could not be read');
-    });
   }
 
   /** Writes the job line once there is both a program to read it and a gateway behind it. */

@@ -1,11 +1,12 @@
 // From the program's end to the sealed spool, in this order: drain, kill the tree, wait until it is empty, evidence,
 // remove, last line, sync. Never waits for the end of a stream that a descendant may hold open before the kill.
 import type { CallEvidence } from '../../cgroups/index.ts';
-import type { Attempt, Last } from './attempt.ts';
+import type { Attempt } from './attempt.ts';
 import type { LaunchEnd } from './launch.ts';
 import { decideEnding, type Ending } from './outcome.ts';
 import { presentCounters } from './sampling.ts';
 import { drain } from './streams.ts';
+import type { Last } from './world.ts';
 
 /** Longest wait for a chatty descendant before the kill. */
 const MAX_DRAIN_MS = 1000;

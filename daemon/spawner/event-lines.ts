@@ -29,7 +29,7 @@ export interface EventLines {
 }
 
 /** A `token` whose text has no escapes: one name each, so its own bytes say the same to every reader. */
-const PLAIN_TOKEN = /^\{"type":"token","text":"[^"\\\u0000-\u001f]*"\}$/;
+const PLAIN_TOKEN = /^\{"type":"token","text":"[ !#-[\]-\uffff]*"\}$/;
 const MAX_CODE_CHARS = 128;
 const MAX_MESSAGE_CHARS = 4096;
 

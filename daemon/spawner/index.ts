@@ -13,7 +13,6 @@ import {
   type Tree,
 } from '../../cgroups/index.ts';
 import { type Account, createAccounts } from './accounts.ts';
-import type { Timing } from './attempt.ts';
 import { callsIn } from './calls.ts';
 import { type EngineDefinition, loadEngines } from './engines.ts';
 import { createJanitor } from './janitor.ts';
@@ -26,6 +25,7 @@ import { prepareSandbox, type Sandbox } from './sandbox.ts';
 import { listenSpawner } from './server.ts';
 import { supervise } from './supervise.ts';
 import type { EnforcementReport, SandboxControl } from './wire.ts';
+import type { Timing } from './world.ts';
 
 export interface SpawnerOptions {
   stateDir: string;
@@ -90,9 +90,9 @@ export async function runSpawner(options: SpawnerOptions): Promise<Spawner> {
     world: {
       ...{ launch: parts.launch, calls, log, levels: levelsOf(enforcement) },
       timing: { ...TIMING, ...options.timing },
+      onRunning: (ref) => server.notify({ notice: 'running', ...ref }),
       onLeak: (call) => janitor.add(call),
     },
-    onRunning: (ref) => server.notify({ notice: 'running', ...ref }),
     onSealed: (ref, last) => server.notify({ notice: 'sealed', last, ...ref }),
   });
   const server = await listenSpawner({

@@ -17,6 +17,11 @@ export interface Stop {
   cause: Cause;
 }
 
+/** A stop that makes the job fail. */
+export function failure(code: string, message: string, errno?: string): Stop {
+  return { outcome: 'failed', cause: { code, message, ...(errno === undefined ? {} : { errno }) } };
+}
+
 export interface EndFacts {
   /** The first stop that was asked for before the program's own end was seen. */
   stop: Stop | null;
@@ -61,10 +66,10 @@ export function decideEnding({ stop, end, protocol, agentOomKills }: EndFacts): 
       exit,
     };
   }
-  return { outcome: 'failed', cause: failure(end, protocol), exit };
+  return { outcome: 'failed', cause: causeOf(end, protocol), exit };
 }
 
-function failure(
+function causeOf(
   end: Extract<LaunchEnd, { kind: 'exited' }>,
   { lastType, error }: EndFacts['protocol'],
 ): Cause {

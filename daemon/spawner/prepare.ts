@@ -1,7 +1,6 @@
 // Makes everything on disk that an accepted attempt needs. On failure nothing of it is left.
 import { existsSync, rmSync } from 'node:fs';
 import type { Account } from './accounts.ts';
-import type { Order } from './attempt.ts';
 import { syncDirectory } from './disk.ts';
 import type { EngineDefinition } from './engines.ts';
 import { makeRunDirectory, makeWorkspace, removeRunDirectory } from './job-directories.ts';
@@ -20,6 +19,7 @@ import { writeMeta } from './meta.ts';
 import { openSessionFile, type SessionFile } from './records.ts';
 import { createSpool } from './spool.ts';
 import type { StartParams } from './wire.ts';
+import type { Order } from './world.ts';
 
 export interface Prepared {
   order: Order;

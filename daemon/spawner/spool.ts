@@ -1,5 +1,7 @@
 // The spool of one attempt: an append-only file that only the spawner writes. Holds whole lines only, always.
 import { closeSync, constants, fchownSync, ftruncateSync, openSync } from 'node:fs';
+import { readdir, rmdir, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errnoOf, syncData, writeAll } from './disk.ts';
 
@@ -116,4 +118,16 @@ function spoolOn(fd: number, state: SpoolState): Spool {
       return state.bytes;
     },
   };
+}
+
+/** Removes a job's spools; false when there was nothing. Only files: nothing else is ever made there. */
+export async function removeSpools(dir: string): Promise<boolean> {
+  try {
+    for (const name of await readdir(dir)) await unlink(join(dir, name));
+    await rmdir(dir);
+    return true;
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return false;
+    throw error;
+  }
 }

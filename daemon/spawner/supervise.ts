@@ -1,15 +1,15 @@
 // The table of attempts: decides which may start, finds the one that a request means, tells how each ended.
-import { readdir, rmdir, unlink } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Account } from './accounts.ts';
-import { Attempt, type Last, type World } from './attempt.ts';
+import { Attempt } from './attempt.ts';
 import { errnoOf } from './disk.ts';
 import type { EngineDefinition } from './engines.ts';
 import { type Layout, metaPath, spoolDir } from './layout.ts';
 import { removeMeta } from './meta.ts';
+import { failure } from './outcome.ts';
 import { isOnDisk, prepareAttempt } from './prepare.ts';
 import { Refusal } from './refusal.ts';
 import { attemptKey, type Ceilings, type CheckedRequest, clampLimits, clampTotals } from './request.ts';
+import { removeSpools } from './spool.ts';
 import type {
   AttemptRef,
   EnforcementReport,
@@ -18,6 +18,7 @@ import type {
   StartParams,
   StartResult,
 } from './wire.ts';
+import type { Last, World } from './world.ts';
 
 /** Attempts that are refused for good are remembered up to this many; a late `start` comes within seconds. */
 const MAX_FORGOTTEN = 10_000;
@@ -30,8 +31,7 @@ export interface SuperviseOptions {
   ceilings: Ceilings;
   /** Finds or makes the tenant's system user. */
   accountOf(tenantId: string): Promise<Account>;
-  world: Omit<World, 'onRunning'>;
-  onRunning(ref: AttemptRef): void;
+  world: World;
   onSealed(ref: AttemptRef, last: Last): void;
 }
 
@@ -84,7 +84,7 @@ export function supervise(options: SuperviseOptions): Supervisor {
       running.set(key, attempt);
       void attempt.sealed.then((last) => sealed(attempt, last));
       await durable.catch((error) =>
-        attempt.fail('spool_full', 'the attempt cannot be stored', errnoOf(error)),
+        attempt.fail(failure('spool_full', 'the attempt cannot be stored', errnoOf(error))),
       );
       return { gatewayDir: attempt.order.gatewayDir };
     } catch (error) {
@@ -107,7 +107,7 @@ export function supervise(options: SuperviseOptions): Supervisor {
       onRetry: (errno) => world.log.error({ jobId: params.jobId, errno }, 'the last line waits for room'),
     });
     // Nothing may be awaited from here to its entry in `running`: it lives already.
-    const attempt = new Attempt(order, { ...world, onRunning: ({ info }) => options.onRunning(refOf(info)) });
+    const attempt = new Attempt(order, world);
     return { attempt, durable };
   }
 
@@ -196,15 +196,3 @@ const sessionKey = ({ tenantId, sessionId }: { tenantId: string; sessionId: stri
   `${tenantId}/${sessionId}`;
 
 const refOf = ({ jobId, attempt }: AttemptRef): AttemptRef => ({ jobId, attempt });
-
-/** False when there was nothing. Only files: nothing else is ever made there. */
-async function removeSpools(dir: string): Promise<boolean> {
-  try {
-    for (const name of await readdir(dir)) await unlink(join(dir, name));
-    await rmdir(dir);
-    return true;
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return false;
-    throw error;
-  }
-}

@@ -1,6 +1,6 @@
 // A launcher without a sandbox, with the seam of the real one: the program runs as this user, in the call's cgroup
 // when there is one.
-import { spawn } from 'node:child_process';
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { Socket } from 'node:net';
@@ -18,9 +18,9 @@ export const plainLaunch: Launch = (spec) => {
     cwd: spec.workspaceDir,
     env: { PATH: process.env.PATH ?? '' },
     detached: true,
-  });
+  }) as ChildProcessWithoutNullStreams;
   closeSync(session);
-  const records = child.stdio[3] as Socket;
+  const records = child.stdio[3] as unknown as Socket;
   for (const stream of [child.stdin, child.stdout, child.stderr, records]) stream.on('error', () => {});
   const running = new Promise<boolean>((resolve) => {
     child.once('spawn', () => resolve(true));
