@@ -56,6 +56,8 @@ create table public.jobs (
   idempotency_key text check (length(idempotency_key) between 1 and 255),
   body_sha256 bytea not null check (octet_length(body_sha256) = 32),
   payload json not null,
+  -- The model that was asked for; null: the daemon's own.
+  model text,
   requested_limits json not null,
   -- Limits, totals and network as they stood at the claim; every attempt runs under these.
   granted json,

@@ -1,0 +1,74 @@
+// Claims the next job for this machine: one short transaction that picks fairly, takes the queue entry, reads the
+// tenant's engine and stamps it on the row.
+import { claimJob } from '../db/job-changes.ts';
+import { type JobRow, listWaitingTenants, readJob, type WaitingTenant } from '../db/jobs.ts';
+import { type Client, inTransaction, type Pool } from '../db/pool.ts';
+import { type Boss, bossDatabase, QUEUE } from '../db/queue.ts';
+import { readTenant } from '../db/tenants.ts';
+import { grantLimits } from './admission.ts';
+import { CLAIM_LOCK } from './locks.ts';
+
+/**
+ * The claimed row, or null when nothing can run now. Among tenants below their max_running those that run least come
+ * first, and among those the oldest entry, so neither a long queue nor a full tenant stands in another's way.
+ */
+export function claimNext(pool: Pool, boss: Boss, node: string): Promise<JobRow | null> {
+  return inTransaction(pool, async (client) => {
+    // Locks: the claim lock, then (by pg-boss, skipping locked ones) the entry, then the job's row. One claim at a time
+    // over all machines makes max_running exact; the whole transaction takes a few milliseconds.
+    await client.query('select pg_advisory_xact_lock($1, 0)', [CLAIM_LOCK]);
+    const waiting = await listWaitingTenants(client);
+    let open = waiting.filter(({ running, maxRunning }) => running < maxRunning);
+    while (open.length > 0) {
+      const least = Math.min(...open.map(({ running }) => running));
+      const chosen = new Set(open.filter(({ running }) => running === least).map(({ tenantId }) => tenantId));
+      const row = await takeEntry(client, boss, node, waiting, chosen);
+      if (row === 'again') continue;
+      if (row !== null) return row;
+      // All that these have queued waits for an earlier job of its session.
+      open = open.filter(({ tenantId }) => !chosen.has(tenantId));
+    }
+    return null;
+  });
+}
+
+async function takeEntry(
+  client: Client,
+  boss: Boss,
+  node: string,
+  waiting: readonly WaitingTenant[],
+  chosen: ReadonlySet<string>,
+): Promise<JobRow | null | 'again'> {
+  const db = bossDatabase(client);
+  const ignoreGroups = waiting.map(({ tenantId }) => tenantId).filter((id) => !chosen.has(id));
+  const [entry] = await boss.fetch<{ jobId: string }>(QUEUE, { db, ignoreGroups });
+  if (entry === undefined) return null;
+  const queued = await readJob(client, entry.data.jobId);
+  const tenant = queued === null ? null : await readTenant(client, queued.tenantId);
+  if (queued === null || tenant === null || queued.state !== 'queued') {
+    // Ended while it waited, or erased: the row decides, the entry is only its place in the queue.
+    await boss.complete(QUEUE, entry.id, {}, { db });
+    return 'again';
+  }
+  // Queued since the tenants were listed, by one of whom nothing was known then: it has its turn at the next claim.
+  if (!chosen.has(tenant.id)) throw new LateArrival();
+  const { network, totalMemoryBytes, totalPids, totalCpuPercent } = tenant;
+  const claimed = await claimJob(client, queued.jobId, {
+    node,
+    engine: tenant.wbbEngine,
+    granted: {
+      limits: grantLimits(tenant, queued.requestedLimits),
+      totals: {
+        ...(totalMemoryBytes === null ? {} : { memoryBytes: totalMemoryBytes }),
+        ...(totalPids === null ? {} : { pids: totalPids }),
+        ...(totalCpuPercent === null ? {} : { cpuPercent: totalCpuPercent }),
+      },
+      network,
+    },
+  });
+  if (claimed === null) throw new Error(`${queued.jobId} left the state queued under the claim lock`);
+  return claimed;
+}
+
+/** Rolls the claim back, entry included; the dispatcher simply claims again. */
+export class LateArrival extends Error {}

@@ -1,0 +1,36 @@
+// What readiness is made of, kept up to date by those who find out.
+import type { EnforcementReport } from '../spawner/wire.ts';
+import type { Readiness } from './types.ts';
+
+export interface Health {
+  database: boolean;
+  spawner: boolean;
+  reconciled: boolean;
+  stopping: boolean;
+  enforcement: EnforcementReport | null;
+  /** Engines of this machine; null until the spawner has said. */
+  engines: ReadonlySet<string> | null;
+}
+
+export function newHealth(): Health {
+  return {
+    database: true,
+    spawner: false,
+    reconciled: false,
+    stopping: false,
+    enforcement: null,
+    engines: null,
+  };
+}
+
+export function readinessOf(health: Health): Readiness {
+  const reasons: string[] = [];
+  if (health.stopping) reasons.push('djinnd is stopping');
+  if (!health.database) reasons.push('the database cannot be reached');
+  if (!health.spawner) reasons.push('the spawner cannot be reached');
+  if (!health.reconciled) reasons.push('jobs of an earlier run are still being found again');
+  if (health.enforcement?.refused === true) {
+    reasons.push(`no job may run: ${health.enforcement.reason ?? 'a required limit cannot be enforced'}`);
+  }
+  return { ready: reasons.length === 0, reasons };
+}
