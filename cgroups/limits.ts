@@ -41,7 +41,7 @@ export function toolsPids(pids: number): number {
  * allocation sleeps up to 2 s per 256 KiB, and with swap off a job at 95 % would stall instead of ending.
  */
 export function memoryHigh(memoryBytes: number): number {
-  return pageFloor(memoryBytes - Math.floor(memoryBytes / 64));
+  return pageFloor(memoryBytes - Math.min(Math.floor(memoryBytes / 64), 32 * MIB));
 }
 
 function pageFloor(bytes: number): number {

@@ -43,13 +43,18 @@ export async function openTree(options: {
   const created = ensureRoot(path, options.controllers, procRoot);
   const jobsPath = join(path, 'jobs');
   const origin = originOf(path, procRoot);
-  const supervisorPath = await claimRoot(path);
-  const offered = readWords(join(path, 'cgroup.controllers'));
-  const wanted = options.controllers.filter((name) => offered.includes(name));
-  await enableControllers(path, wanted);
-  makeDirectory(jobsPath);
-  await enableControllers(jobsPath, wanted);
-  return { path, jobsPath, supervisorPath, controllers: wanted, slices: new Map(), origin, created };
+  try {
+    const supervisorPath = await claimRoot(path);
+    const offered = readWords(join(path, 'cgroup.controllers'));
+    const wanted = options.controllers.filter((name) => offered.includes(name));
+    await enableControllers(path, wanted);
+    makeDirectory(jobsPath);
+    await enableControllers(jobsPath, wanted);
+    return { path, jobsPath, supervisorPath, controllers: wanted, slices: new Map(), origin, created };
+  } catch (error) {
+    if (origin !== null) moveProcess(process.pid, origin);
+    throw error;
+  }
 }
 
 /**

@@ -67,10 +67,21 @@ export interface Run {
   ended: Promise<{ code: number | null; signal: string | null; output: string }>;
 }
 
-/** Starts a shell script that enters the leaf before its first command. `$TOOLS` names the tools' cgroup.procs. */
+/**
+ * What the scripts of tests can call: `eat MIB [SECONDS]` holds so much memory, `tool COMMAND…` runs one in the
+ * tools leaf, as the worker does, and `tenant FUNCTION…` goes on as a user without any right.
+ */
+const PRELUDE = `
+eat() { exec perl -e '$x = "a" x ($ARGV[0] * 1048576); print "ate\\n"; sleep($ARGV[1] // 0)' "$@"; }
+tool() { (echo 0 > "$TOOLS" && "$@"); }
+tenant() { exec setpriv --reuid 65534 --regid 65534 --clear-groups bash -c '"$@"' bash "$@"; }
+echo 0 > "$PROCS" || exit 99
+`;
+
+/** Starts a bash script that enters the leaf before anything else. */
 export function runIn(call: CallGroup, script: string, leaf: 'agent' | 'tools' = 'agent'): Run {
   const procs = leaf === 'agent' ? call.agentProcs : call.toolsProcs;
-  const child = spawn('bash', ['-c', `echo 0 > "$PROCS" || exit 99\n${script}`], {
+  const child = spawn('bash', ['-c', `set -a; ${PRELUDE}${script}`], {
     env: { PATH: process.env.PATH ?? '', PROCS: procs, TOOLS: call.toolsProcs },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -79,8 +90,8 @@ export function runIn(call: CallGroup, script: string, leaf: 'agent' | 'tools' =
   child.stderr.on('data', (chunk) => (output += chunk));
   const ended = new Promise<Awaited<Run['ended']>>((resolve, reject) => {
     child.on('error', reject);
-    // Not `close`: a process left behind may hold the pipes.
-    child.on('exit', (code, signal) => setImmediate(() => resolve({ code, signal, output })));
+    // Not `close`: a process left behind may hold the pipes. What was written before the exit is read by then.
+    child.on('exit', (code, signal) => setTimeout(() => resolve({ code, signal, output }), 20));
   });
   return { child, output: () => output, ended };
 }

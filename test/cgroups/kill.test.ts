@@ -30,10 +30,7 @@ test('a kill reaches setsid, double-forked and signal-ignoring processes of both
 test('a frozen call is killed, too', { skip: needsCgroup2 }, async (t) => {
   const { call } = await testCall(t);
   runIn(call, 'sleep 300 & sleep 300');
-  await until(
-    'two sleepers',
-    () => readPids(call.agentPath).length === 2 + 1 || readPids(call.agentPath).length === 2,
-  );
+  await until('two sleepers', () => readPids(call.agentPath).length >= 2);
   assert.equal(freezeCall(call), true);
   await until('it is frozen', () => readState(call).frozen);
   killCall(call);

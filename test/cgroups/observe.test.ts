@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import {
   type CallState,
@@ -41,18 +41,18 @@ test('waiting for an empty call gives up when its time is over, and not before',
   assert.equal(await waitEmpty(call, { timeoutMs: 1000 * timeScale }), true);
 });
 
-test('a call that leaves a zombie behind is empty', { skip: needsCgroup2 }, async (t) => {
-  const { call } = await testCall(t);
-  // The parent is moved out before it neglects its child.
-  const run = runIn(
-    call,
-    `(exec sleep 0.1) & echo $$ > ${call.path}/../../../supervisor/cgroup.procs; exec sleep 300`,
-  );
+test('a call whose last process is a zombie is empty and can be removed', {
+  skip: needsCgroup2,
+}, async (t) => {
+  const { tree, call } = await testCall(t);
+  // The parent leaves the call before its child ends, and never waits for it.
+  const script = `sleep 0.3 & echo $$ > ${tree.supervisorPath}/cgroup.procs; echo $!; exec sleep 300`;
+  const run = runIn(call, script);
   t.after(() => run.child.kill('SIGKILL'));
-  assert.equal(
-    (await waitEmpty(call, { timeoutMs: 2000 * timeScale })) && (await removeCall(call)).removed,
-    true,
-  );
+  await until('the child sleeps', () => /\d\n/.test(run.output()));
+  assert.equal(await waitEmpty(call, { timeoutMs: 2000 * timeScale }), true);
+  assert.match(readFileSync(`/proc/${run.output().trim()}/stat`, 'utf8'), / Z /);
+  assert.deepEqual(await removeCall(call), { removed: true, tries: 1 });
 });
 
 test('counters that this kernel does not offer are null, never 0', { skip: needsCgroup2 }, async (t) => {

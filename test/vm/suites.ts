@@ -1,0 +1,22 @@
+// Which test files each flavour of the virtual machine runs, in one boot. Patterns are relative to the repository.
+
+export const FLAVOURS = ['plain', 'systemd'] as const;
+export type Flavour = (typeof FLAVOURS)[number];
+
+export interface Suite {
+  /** Options of test/vm/vm. */
+  options: string[];
+  files: string[];
+}
+
+export const SUITES: Record<Flavour, Suite> = {
+  // The disk is there for swap and quotas.
+  plain: {
+    options: ['--mem', '3072', '--disk', '512', '--timeout', '1200'],
+    files: ['test/cgroups/*.test.ts', 'test/vm/*.test.ts'],
+  },
+  systemd: {
+    options: ['--systemd', '--mem', '3072', '--timeout', '900'],
+    files: ['test/vm/systemd/*.test.ts'],
+  },
+};
