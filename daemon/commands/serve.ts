@@ -1,12 +1,18 @@
 // `djinnd serve`: the unprivileged daemon in the foreground, until it is told to stop.
-import { loadConfig } from '../config.ts';
+import { isIP } from 'node:net';
+import { startApp } from '../app.ts';
+import { type Address, type Config, ConfigError, loadConfig } from '../config.ts';
 import { createLogger } from '../log.ts';
-import { type CommandContext, parseCommandArgs, stopSignal } from './command.ts';
+import { embeddedUrl } from '../parent/processes.ts';
+import { type CommandContext, CommandError, parseCommandArgs, stopSignal } from './command.ts';
+import { explain } from './database.ts';
 
 export const help = `Runs the daemon alone: HTTP, jobs, model gateway, metrics. Needs a migrated database and a running spawner.
 
 Usage: djinnd [--instance NAME] serve
 
+Give it its own unprivileged user; \`djinnd start\` and the systemd unit do. TERM stops it in order and lets running jobs
+go on: the spawner holds them, and the next \`djinnd serve\` takes them up again.
 Exit codes: 0 stopped when asked to, 1 failed, 2 wrong usage.
 `;
 
@@ -14,7 +20,34 @@ export async function run(args: string[], context: CommandContext): Promise<numb
   parseCommandArgs(args, {});
   const config = loadConfig(context.env);
   const log = createLogger(config, 'djinnd');
-  const signal = await stopSignal();
-  log.info({ signal }, 'stopped');
+  refusePlainListen(config);
+  const signal = stopSignal();
+  const app = await startApp(config, config.databaseUrl ?? embeddedUrl(config, 'djinnd_app'), log).catch(
+    (error: unknown) => {
+      if ((error as { code?: string }).code === 'EADDRINUSE') {
+        throw new CommandError(
+          `${(error as Error).message}: set DJINND_LISTEN or DJINND_METRICS_LISTEN to a free address`,
+        );
+      }
+      throw explain(error, config);
+    },
+  );
+  log.info({ url: app.url, metrics: app.metricsUrl }, 'djinnd listens');
+  log.info({ signal: await signal }, 'stopping');
+  await app.close();
+  log.info('stopped');
   return 0;
+}
+
+/** Keys and prompts must not cross a network in the clear by accident. */
+function refusePlainListen({ listen, metricsListen, allowPlainListen }: Config): void {
+  if (allowPlainListen || (isLoopback(listen) && isLoopback(metricsListen))) return;
+  throw new ConfigError(
+    'DJINND_LISTEN or DJINND_METRICS_LISTEN is beyond loopback and there is no TLS here: listen on 127.0.0.1 behind a ' +
+      'TLS proxy, or set DJINND_ALLOW_PLAIN_LISTEN=1 where the network itself is trusted',
+  );
+}
+
+function isLoopback({ host }: Address): boolean {
+  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 }
