@@ -1,9 +1,8 @@
 // Replaces the process by itself inside a delegated scope (where systemd runs) and a private mount namespace, in which
 // the installation is bound read-only at a place that the daemon's user can reach. The pid stays the same.
-import { existsSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { execa } from 'execa';
 import type { Config, Env } from '../config.ts';
+import { delegatedScope, replaceProcess, systemdManagesCgroups } from './replace.ts';
 
 /** Runs in the new namespace: $1 the installation, $2 where it is bound, $3 a user that must be able to read it,
  *  $4 where a readable copy may be made, $5 Node below the installation, the rest the arguments of djinnd. */
@@ -61,35 +60,6 @@ export async function reenter(entry: Reentry): Promise<never> {
     node,
     ...entry.args,
   ];
-  const scoped = (await scope(entry.config.instance)).concat(inner);
-  const program = ['/usr/bin', '/bin', '/usr/sbin', '/sbin']
-    .map((dir) => join(dir, scoped[0] ?? ''))
-    .find(existsSync);
-  if (program === undefined) throw new Error(`${scoped[0]} is not installed`);
-  const env = Object.fromEntries(
-    Object.entries(entry.env).filter((pair): pair is [string, string] => pair[1] !== undefined),
-  );
-  process.execve?.(program, scoped, {
-    ...env,
-    PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
-  });
-  throw new Error('this Node cannot replace its process');
-}
-
-/** The command in front that puts us into a delegated scope of our own; nothing where systemd does not run. */
-async function scope(instance: string): Promise<string[]> {
-  if (!existsSync('/run/systemd/system') || !existsSync('/sys/fs/cgroup/cgroup.controllers')) return [];
-  const unit = scopeName(instance);
-  // Whatever an earlier parent, now dead, left in it: nothing of ours may run twice.
-  await execa('systemctl', ['stop', unit], { reject: false });
-  await execa('systemctl', ['reset-failed', unit], { reject: false });
-  return [
-    'systemd-run',
-    '--scope',
-    '--quiet',
-    `--unit=${unit}`,
-    '--property=Delegate=yes',
-    '--property=TasksMax=infinity',
-    '--',
-  ];
+  const scope = systemdManagesCgroups() ? await delegatedScope(scopeName(entry.config.instance)) : [];
+  return replaceProcess([...scope, ...inner], entry.env);
 }
