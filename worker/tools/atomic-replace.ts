@@ -63,9 +63,11 @@ export async function statFile(place: Place): Promise<Stats | null> {
 
 /** Removes what killed writers left in a directory, once per directory and process. */
 async function sweep(place: Place): Promise<void> {
-  const { dev, ino } = await place.directory.stat();
-  if (swept.has(`${dev}:${ino}`)) return;
-  swept.add(`${dev}:${ino}`);
+  const { dev, ino, birthtimeMs } = await place.directory.stat();
+  // A new directory may get the inode of a removed one.
+  const key = `${dev}:${ino}:${birthtimeMs}`;
+  if (swept.has(key)) return;
+  swept.add(key);
   for (const name of await readdir(pathAt(place, '.')).catch(() => [])) {
     const owner = TEMPORARY.exec(name);
     if (owner === null || startTicksOf(Number(owner[1])) === owner[2]) continue;

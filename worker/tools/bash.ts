@@ -67,9 +67,13 @@ export const bashTool = defineTool<Arguments>({
   },
 });
 
-/** What tools inherit: the worker's own environment without its settings, one of which is the API key. */
+/**
+ * What tools inherit: the worker's own environment without its settings, one of which is the API key. There is no
+ * terminal, and TERM says so: with another value git opens an editor that waits for ever.
+ */
 function toolEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('DJINN_')));
+  const kept = Object.entries(env).filter(([name]) => !name.startsWith('DJINN_'));
+  return { ...Object.fromEntries(kept), TERM: 'dumb' };
 }
 
 /** A command may remove the directory that it runs in; the next one would fail to start with a misleading ENOENT. */

@@ -2,6 +2,8 @@
 import { headLength, MAX_TEXT_BYTES, tailStart } from './text-limit.ts';
 
 const HALF = MAX_TEXT_BYTES / 2;
+/** A little more than is shown: whether a cut splits a code point is seen from the byte after it. */
+const HEAD_BYTES = HALF + 4;
 
 export interface OutputWindow {
   push(chunk: Buffer): void;
@@ -19,7 +21,7 @@ export function createOutputWindow(): OutputWindow {
   return {
     push(chunk) {
       totalBytes += chunk.length;
-      const forHead = chunk.subarray(0, HALF - headBytes);
+      const forHead = chunk.subarray(0, HEAD_BYTES - headBytes);
       if (forHead.length > 0) {
         // Copies: a slice would keep the whole chunk in memory.
         head.push(Buffer.from(forHead));
@@ -36,7 +38,7 @@ export function createOutputWindow(): OutputWindow {
       if (kept.length === totalBytes && headLength(kept, MAX_TEXT_BYTES) === kept.length) {
         return kept.toString('utf8');
       }
-      const first = kept.subarray(0, headLength(kept.subarray(0, HALF), HALF));
+      const first = kept.subarray(0, headLength(kept.subarray(0, HEAD_BYTES), HALF));
       const last = kept.subarray(Math.max(first.length, tailStart(kept, HALF)));
       const dropped = totalBytes - first.length - last.length;
       return `${first.toString('utf8')}\n[… ${dropped} bytes dropped here …]\n${last.toString('utf8')}`;

@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { selectTools, TOOLS } from '../../../worker/tools/index.ts';
+import { workspace } from './support.ts';
+
+const names = (tools: readonly { name: string }[]) => tools.map((tool) => tool.name);
+
+test('there are seven tools', () => {
+  assert.deepEqual(names(TOOLS), [
+    'read_file',
+    'write_file',
+    'edit_file',
+    'bash',
+    'read_image',
+    'grep',
+    'glob',
+  ]);
+});
+
+test('sets of tools are narrowed by intersection', () => {
+  assert.deepEqual(names(selectTools({ allow: ['bash', 'grep', 'nope'], deny: ['bash'] }, false)), ['grep']);
+  assert.deepEqual(names(selectTools({ allow: [] }, false)), []);
+  assert.equal(selectTools(undefined, false).length, 7);
+});
+
+test('a read-only run has only tools without side effects, and the others refuse', async (t) => {
+  const { call, path } = workspace(t);
+  assert.deepEqual(names(selectTools(undefined, true)), ['read_file', 'read_image', 'grep', 'glob']);
+  assert.deepEqual(names(selectTools({ allow: ['bash', 'write_file'] }, true)), []);
+  const refused = await call('bash', { command: `touch ${path('made')}` }, { readOnly: true });
+  assert.equal(refused.isError, true);
+  assert.equal((await call('glob', {})).content, '[no files match]');
+});
