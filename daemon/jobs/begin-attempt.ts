@@ -9,7 +9,7 @@ import { endByDjinnd } from './end.ts';
 import { type Accepted, LAST_ATTEMPT, type RunDeps, type RunHandle } from './run-deps.ts';
 
 const RECONNECT_LOOK_MS = 1_000;
-const BUSY_RETRY_MS = 250;
+const BUSY_RETRY_MS = 50;
 /** The session's job before this one may still be cleaned up. */
 const SESSION_BUSY_PATIENCE_MS = 30_000;
 

@@ -114,8 +114,9 @@ class EventStream {
       await tail.changed(this.#signal);
       if (Date.now() - lookedMs < LOOK_MS) continue;
       lookedMs = Date.now();
-      // A spool that was removed before its closing line reached it: the rest is in the store, if anywhere.
-      if (await this.#endedElsewhere(attempt)) break;
+      // A spool that was removed before its closing line reached it: the rest is in the store, if anywhere. One that
+      // was made anew (a start that a dying spawner had not acknowledged) goes on in the new file.
+      if ((await tail.replaced()) || (await this.#endedElsewhere(attempt))) break;
     }
     const { closing, seq } = tail;
     await tail.close();

@@ -20,7 +20,8 @@ export type { GatewayJob, GatewaySeam } from './gateway-seam.ts';
 export type * from './types.ts';
 
 const CHECK_MS = 2_000;
-const TIDY_MS = 3_600_000;
+/** Spools that could not be pruned at their job's end, and spent queue entries. */
+const TIDY_MS = 60_000;
 const RESUME_RETRY_MS = 2_000;
 
 /** Makes the jobs side; nothing happens before `start`. */
@@ -146,6 +147,15 @@ export function createJobs(given: JobsDeps): Jobs {
     }
   }
 
+  async function tidy(): Promise<void> {
+    try {
+      if (health.reconciled && spawner.connected) await pruneEnded(deps);
+      await boss.deleteStoredJobs(QUEUE);
+    } catch (error) {
+      log.debug({ err: error }, 'tidying is left to the next time');
+    }
+  }
+
   function follow(): void {
     off.push(
       spawner.on('up', () => {
@@ -155,13 +165,14 @@ export function createJobs(given: JobsDeps): Jobs {
         health.spawner = false;
         log.warn('the spawner cannot be reached; jobs wait');
       }),
+      spawner.on('sealed', ({ jobId, last }) => {
+        // The job was closed before the spawner was done with its attempt, which refused the first pruning.
+        if (last === 'end' && !runs.has(jobId)) spawner.call('prune', { jobId }).catch(() => {});
+      }),
       spawner.on('running', ({ jobId, attempt }) => runs.get(jobId)?.running(attempt)),
     );
     wakes = listenForWakes(pool, { missed: wake, notified }, log);
-    timers = [
-      setInterval(() => void checkDatabase(), CHECK_MS),
-      setInterval(() => void boss.deleteStoredJobs(QUEUE).catch(() => {}), TIDY_MS),
-    ];
+    timers = [setInterval(() => void checkDatabase(), CHECK_MS), setInterval(() => void tidy(), TIDY_MS)];
   }
 
   function notified(channel: string, payload: string): void {

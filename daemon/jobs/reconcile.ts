@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { filterEnded, type JobRow, listLive } from '../db/jobs.ts';
+import { SpawnerError } from '../spawner/client.ts';
 import type { AttemptInfo } from '../spawner/wire.ts';
 import { spoolDir, spoolPath } from './paths.ts';
 import type { Accepted, RunDeps } from './run-deps.ts';
@@ -39,12 +40,15 @@ export async function cancelStrays(deps: RunDeps, isOurs: (jobId: string) => boo
   }
 }
 
-/** Lets go of spools of jobs that ended while nobody could prune them. */
+/** Lets go of spools of jobs that ended while they could not be pruned. */
 export async function pruneEnded(deps: RunDeps): Promise<void> {
   const jobIds = await spooledJobs(deps.stateDir);
   for (let at = 0; at < jobIds.length; at += PRUNE_BATCH) {
     for (const jobId of await filterEnded(deps.pool, jobIds.slice(at, at + PRUNE_BATCH))) {
-      await deps.spawner.call('prune', { jobId });
+      await deps.spawner.call('prune', { jobId }).catch((error: unknown) => {
+        // Its attempt is still being cleaned up.
+        if (!(error instanceof SpawnerError)) throw error;
+      });
     }
   }
 }

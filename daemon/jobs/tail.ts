@@ -1,7 +1,7 @@
 // One reader of one attempt's spool: whole lines as raw bytes from a place of its own, until the closing line.
 // Readers share nothing but the file; none ever writes to it.
 import { type FSWatcher, watch } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import { type FileHandle, open, stat } from 'node:fs/promises';
 import { type Closing, closingOf, LF, lastLineStart, seqAt } from './event-line.ts';
 import { placeAfter } from './locate.ts';
 
@@ -18,6 +18,8 @@ export interface SpoolTail {
   readonly closing: Closing | null;
   /** The next whole lines, or null when there are none now. */
   read(): Promise<Buffer | null>;
+  /** True when the path is another file now: what comes is written there. */
+  replaced(): Promise<boolean>;
   /** Resolves when there may be more, and now and then without a reason; at once when `signal` is aborted. */
   changed(signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
@@ -108,6 +110,15 @@ class FileTail implements SpoolTail {
     if (bytesRead === 0) return null;
     this.#position += bytesRead;
     return buffer.subarray(0, bytesRead);
+  }
+
+  async replaced(): Promise<boolean> {
+    try {
+      return (await stat(this.#path)).ino !== (await this.#file.stat()).ino;
+    } catch {
+      // Removed: then the row says how it goes on.
+      return false;
+    }
   }
 
   async changed(signal: AbortSignal): Promise<void> {
