@@ -17,8 +17,11 @@ export interface Metrics {
   observeRequest(labels: { method: string; route: string; status: number }, durationMs: number): void;
   streamOpened(): void;
   streamClosed(): void;
-  /** `engine` must come from the engines table. */
-  jobEnded(labels: { outcome: string; engine: string }): void;
+  jobAdmitted(): void;
+  /** Milliseconds from admission to claim. `engine` must come from the engines table, here and below. */
+  jobClaimed(waitMs: number, engine: string): void;
+  jobEnded(outcome: string, engine: string | null): void;
+  attemptLost(): void;
   gatewayRequest(result: GatewayResult): void;
   gatewayTokens(count: { inputTokens: number; outputTokens: number }): void;
   /** Wires the gauges; until then they are absent. */
@@ -45,12 +48,6 @@ export function createMetrics(): Metrics {
     registers,
   });
   const streams = new Gauge({ name: 'djinnd_http_streams_open', help: 'Event streams now open.', registers });
-  const ended = new Counter({
-    name: 'djinnd_jobs_ended_total',
-    help: 'Jobs that ended, by outcome and engine.',
-    labelNames: ['outcome', 'engine'] as const,
-    registers,
-  });
   const gateway = new Counter({
     name: 'djinnd_gateway_requests_total',
     help: 'Requests to models, by class of the answer; refused: by the gateway itself.',
@@ -72,13 +69,47 @@ export function createMetrics(): Metrics {
       streams.inc();
     },
     streamClosed: () => streams.dec(),
-    jobEnded: (labels) => ended.inc(labels),
+    ...jobMetrics(registers),
     gatewayRequest: (result) => gateway.inc({ result }),
     gatewayTokens: ({ inputTokens, outputTokens }) => {
       tokens.inc({ direction: 'input' }, inputTokens);
       tokens.inc({ direction: 'output' }, outputTokens);
     },
     watch: (sources) => watchSources(registry, sources),
+  };
+}
+
+function jobMetrics(
+  registers: Registry[],
+): Pick<Metrics, 'jobAdmitted' | 'jobClaimed' | 'jobEnded' | 'attemptLost'> {
+  const admitted = new Counter({
+    name: 'djinnd_jobs_admitted_total',
+    help: 'Jobs that were taken.',
+    registers,
+  });
+  const ended = new Counter({
+    name: 'djinnd_jobs_ended_total',
+    help: 'Jobs that ended, by outcome and engine; none: ended before an engine was chosen.',
+    labelNames: ['outcome', 'engine'] as const,
+    registers,
+  });
+  const waited = new Histogram({
+    name: 'djinnd_job_wait_seconds',
+    help: 'Time from admission to claim, by engine.',
+    labelNames: ['engine'] as const,
+    buckets: [0.01, 0.05, 0.1, 0.5, 1, 5, 30, 120, 600, 3600],
+    registers,
+  });
+  const lost = new Counter({
+    name: 'djinnd_attempts_lost_total',
+    help: 'Attempts that were lost.',
+    registers,
+  });
+  return {
+    jobAdmitted: () => admitted.inc(),
+    jobClaimed: (waitMs, engine) => waited.observe({ engine }, waitMs / 1000),
+    jobEnded: (outcome, engine) => ended.inc({ outcome, engine: engine ?? 'none' }),
+    attemptLost: () => lost.inc(),
   };
 }
 

@@ -16,7 +16,6 @@ export interface StreamRequest {
   after?: string;
   follow: boolean;
   sse: boolean;
-  headers?: Record<string, string>;
 }
 
 /**
@@ -33,16 +32,21 @@ export async function answerStream(
   const { jobId, after, follow } = wanted;
   const stream = streams.open(reply.raw);
   try {
-    const source = await deps.jobs.events(request.caller, jobId, {
-      ...(after === undefined ? {} : { after }),
-      follow,
-      signal: stream.signal,
-    });
+    const options = { ...(after === undefined ? {} : { after }), follow, signal: stream.signal };
+    let source = await deps.jobs.events(request.caller, jobId, options);
     const format = wanted.sse ? SSE : NDJSON;
+    if (wanted.sse && after !== undefined && (await deps.jobs.get(request.caller, jobId)).state === 'ended') {
+      const rest = await unlessEmpty(source);
+      if (rest === null) {
+        // An event source that has read everything would reconnect for ever; 204 is how it is told to stop.
+        await reply.code(204).send();
+        return 'complete';
+      }
+      source = rest;
+    }
     reply.hijack();
     reply.raw.writeHead(200, {
       ...(reply.getHeaders() as Record<string, string>),
-      ...wanted.headers,
       'content-type': format.contentType,
       'cache-control': 'no-store',
       'x-accel-buffering': 'no',
@@ -54,4 +58,15 @@ export async function answerStream(
   } finally {
     stream.close();
   }
+}
+
+/** The same source, or null when it has nothing to give. */
+async function unlessEmpty(source: AsyncIterable<Buffer>): Promise<AsyncIterable<Buffer> | null> {
+  const lines = source[Symbol.asyncIterator]();
+  const first = await lines.next();
+  if (first.done === true) return null;
+  return (async function* () {
+    yield first.value;
+    yield* { [Symbol.asyncIterator]: () => lines };
+  })();
 }

@@ -1,50 +1,19 @@
 // What the HTTP side needs from the rest of the daemon, as interfaces: it never reaches into jobs, db or spawner itself.
 import type { Logger } from 'pino';
+import type { Jobs as AllJobs, Caller } from '../jobs/types.ts';
 import type { EnforcementReport } from '../spawner/wire.ts';
-import type { JobBody, JobView } from './schemas/job.ts';
 import type { KeyBody, KeyView, NewKey, TenantBody, TenantChange, TenantView } from './schemas/tenant.ts';
 
-export type Role = 'caller' | 'tenant_admin' | 'platform' | 'operator';
+export type { Caller, EventsOptions, JobBody, JobView } from '../jobs/types.ts';
 
-/** Who asks. `tenantIds` are those the key acts for; an operator's list is empty and means all. */
-export interface Caller {
-  keyId: string;
-  role: Role;
-  tenantIds: string[];
-}
+export type Role = Caller['role'];
+
+/** The part of the jobs that HTTP uses. */
+export type Jobs = Pick<AllJobs, 'admit' | 'get' | 'list' | 'cancel' | 'events' | 'readiness'>;
 
 /** A key as stored: never the secret, only its SHA-256. */
 export interface StoredKey extends Caller {
   sha256: Buffer;
-}
-
-export type AdmittedBody = JobBody & { tenantId: string };
-
-export interface EventsOptions {
-  /** Cursor `<attempt>-<seq>`: lines after it only. */
-  after?: string;
-  follow: boolean;
-  signal: AbortSignal;
-}
-
-export interface Jobs {
-  admit(
-    caller: Caller,
-    body: AdmittedBody,
-    idempotencyKey?: string,
-  ): Promise<{ job: JobView; created: boolean }>;
-  get(caller: Caller, jobId: string): Promise<JobView>;
-  list(
-    caller: Caller,
-    page: { limit: number; cursor?: string; state?: JobView['state'] },
-  ): Promise<{ jobs: JobView[]; next: string | null }>;
-  cancel(caller: Caller, jobId: string): Promise<JobView>;
-  /**
-   * Whole LF-terminated lines, many to a buffer, produced only when asked for. Throws Problem before the first byte;
-   * ends early, without a line `end`, when the signal fires.
-   */
-  events(caller: Caller, jobId: string, options: EventsOptions): Promise<AsyncIterable<Buffer>>;
-  readiness(): { ready: boolean; reasons: string[] };
 }
 
 export interface Keys {

@@ -1,17 +1,16 @@
 // A small Jobs kept in memory: real states, idempotency, cursors and live tails, without a database or a spawner.
 import { nanoid } from 'nanoid';
 import { Problem } from '../../daemon/errors.ts';
-import type { AdmittedBody, Caller, EventsOptions, Jobs } from '../../daemon/http/deps.ts';
-import type { JobView } from '../../daemon/http/schemas/job.ts';
+import type { Caller, EventsOptions, JobBody, Jobs, JobView } from '../../daemon/http/deps.ts';
 
 export interface MemoryJob {
   view: JobView;
-  body: AdmittedBody;
+  body: JobBody;
   lines: string[];
   ended: boolean;
   /** Adds lines of attempt 1 and wakes the readers. */
   emit(...events: object[]): void;
-  end(outcome?: JobView['outcome']): void;
+  end(outcome?: NonNullable<JobView['outcome']>): void;
 }
 
 export interface MemoryJobs extends Jobs {
@@ -117,7 +116,7 @@ export function createMemoryJobs(): MemoryJobs {
   return jobs;
 }
 
-function newJob(body: AdmittedBody, wake: () => void): MemoryJob {
+function newJob(body: JobBody, wake: () => void): MemoryJob {
   const jobId = `job_${nanoid()}`;
   const sessionId = body.sessionId ?? nanoid();
   const ts = new Date().toISOString();

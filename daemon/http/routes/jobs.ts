@@ -107,23 +107,16 @@ function startRoute(app: App, context: StreamContext): void {
       const { caller, body, log } = request;
       const admitted = { ...body, tenantId: tenantOf(caller, body.tenantId) };
       const { job, created } = await jobs.admit(caller, admitted, idempotencyKey(request));
-      const headers = {
+      void reply.headers({
         location: `/v1/jobs/${job.jobId}`,
+        'cache-control': 'no-store',
         ...(created ? {} : { 'idempotency-replayed': 'true' }),
-      };
+      });
       log.info({ jobId: job.jobId, tenantId: job.tenantId, created }, 'job admitted');
       if (prefersAsync(request)) {
-        return reply
-          .code(202)
-          .headers({ ...headers, 'preference-applied': 'respond-async', 'cache-control': 'no-store' })
-          .send(job);
+        return reply.code(202).header('preference-applied', 'respond-async').send(job);
       }
-      const end = await answerStream(context, request, reply, {
-        jobId: job.jobId,
-        follow: true,
-        sse: false,
-        headers,
-      });
+      const end = await answerStream(context, request, reply, { jobId: job.jobId, follow: true, sse: false });
       if (end === 'client_gone' && created && body.cancelOnDisconnect === true) {
         await jobs.cancel(caller, job.jobId);
       }

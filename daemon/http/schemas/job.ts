@@ -1,15 +1,6 @@
 // Schemas of jobs: what a caller posts, what it gets back.
-import { type Static, Type } from 'typebox';
-import {
-  Count,
-  ENGINE_PATTERN,
-  ID_PATTERN,
-  JOB_ID_PATTERN,
-  Next,
-  Nullable,
-  PageQuery,
-  Strict,
-} from './common.ts';
+import { Type } from 'typebox';
+import { Count, ENGINE_PATTERN, ID_PATTERN, JOB_ID_PATTERN, Next, PageQuery, Strict } from './common.ts';
 
 /** pg-boss keeps an entry for 24 h at most, so a job has to be over before. */
 const MOST_WALL_MS = 23 * 3_600_000;
@@ -98,7 +89,6 @@ export const JobBody = Type.Object(
   },
   Strict,
 );
-export type JobBody = Static<typeof JobBody>;
 
 export const JobState = Type.Union([
   Type.Literal('queued'),
@@ -122,7 +112,9 @@ export const Outcome = Type.Union(
   { description: 'The first cause wins.' },
 );
 
-const Members = (description: string) => Type.Record(Type.String(), Type.Unknown(), { description });
+/** An object whose members grow over time: described here, passed on as it is stored. */
+const Members = (description: string) =>
+  Type.Unsafe<unknown>({ type: 'object', additionalProperties: true, description });
 
 export const JobView = Type.Object({
   jobId: Type.String({ pattern: JOB_ID_PATTERN }),
@@ -141,14 +133,17 @@ export const JobView = Type.Object({
     Members('`code` and `message` of what ended the job; `stage` and `errno` of a failed start.'),
   ),
   exit: Type.Optional(
-    Nullable(Type.Object({ code: Nullable(Type.Integer()), signal: Nullable(Type.String()) })),
+    Type.Unsafe<unknown>({
+      type: ['object', 'null'],
+      properties: { code: { type: ['integer', 'null'] }, signal: { type: ['string', 'null'] } },
+      description: 'How the program ended; null when it never ran.',
+    }),
   ),
   evidence: Type.Optional(Members('What the kernel counted, such as `oomKills`.')),
   resources: Type.Optional(Members('What the job used.')),
   enforcement: Type.Optional(Members('`full`, `partial` or `none` for each control.')),
   metadata: Type.Optional(Members("The caller's own.")),
 });
-export type JobView = Static<typeof JobView>;
 
 export const JobList = Type.Object({ jobs: Type.Array(JobView), next: Next });
 
