@@ -2,6 +2,7 @@
 // remove, last line, sync. Never waits for the end of a stream that a descendant may hold open before the kill.
 import type { CallEvidence } from '../../cgroups/index.ts';
 import type { Attempt } from './attempt.ts';
+import { removeRunDirectory } from './job-directories.ts';
 import type { LaunchEnd } from './launch.ts';
 import { decideEnding, type Ending } from './outcome.ts';
 import { presentCounters } from './sampling.ts';
@@ -76,7 +77,7 @@ async function removeAll(attempt: Attempt, survivors: boolean): Promise<Remains>
       remains.leaked = !(await world.calls.remove(call));
       if (remains.leaked) world.onLeak(call);
     }
-    const left = (await launched?.close()) ?? [];
+    const left = await (launched === null ? removeRunDirectory(attempt.order.runDir) : launched.close());
     if (left.length > 0) attempt.log.error({ left }, 'the run directory is not empty');
   } catch (error) {
     attempt.log.error({ err: error }, 'cleaning up after the attempt failed');

@@ -58,7 +58,7 @@ export function decideEnding({ stop, end, protocol, agentOomKills }: EndFacts): 
     const { stage, errno, message } = end;
     return { outcome: 'spawn_failed', cause: { code: 'spawn_failed', message, stage, errno }, exit };
   }
-  if (end.code === 0 && protocol.lastType === 'done') return { outcome: 'ok', exit };
+  if (end.code === 0 && end.signal === null && protocol.lastType === 'done') return { outcome: 'ok', exit };
   if (agentOomKills !== null && agentOomKills > 0) {
     return {
       outcome: 'oom',

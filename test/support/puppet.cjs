@@ -82,4 +82,4 @@ async function main() {
   process.exit(0);
 }
 
-main();
+void main();
