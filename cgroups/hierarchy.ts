@@ -1,7 +1,7 @@
 // Tells which cgroup hierarchy this machine has, and the directory that would be ours. Makes and moves nothing.
 import { basename, dirname, join } from 'node:path';
 import { CGROUP2_MAGIC, fileSystemType, isCgroup2, readOptional } from './files.ts';
-import { ownCgroup } from './tree.ts';
+import { isTop, ownCgroup } from './tree.ts';
 import type { ProbeReport } from './types.ts';
 
 export interface Hierarchy {
@@ -47,5 +47,5 @@ export function defaultRoot(mount: string, procRoot: string): string {
   const path = basename(own) === 'supervisor' ? dirname(own) : own;
   if (!isCgroup2(path)) return join(mount, 'djinnd');
   // Only the machine's root cgroup has no cgroup.type; the root of a cgroup namespace has one.
-  return readOptional(join(path, 'cgroup.type')) === null ? join(mount, 'djinnd') : path;
+  return isTop(path) ? join(mount, 'djinnd') : path;
 }

@@ -1,6 +1,6 @@
 // The delegated directory: `supervisor` holds the processes that were in it, `jobs` every call. Writes nothing
 // above it, except the controllers of a root cgroup that no init system looks after.
-import { mkdirSync, rmdirSync } from 'node:fs';
+import { existsSync, mkdirSync, rmdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { errnoOf, TreeError } from './errors.ts';
 import { isCgroup2, readOptional, readPids, readValue, readWords, writeValue } from './files.ts';
@@ -88,9 +88,7 @@ export function ensureRoot(path: string, controllers: readonly string[], procRoo
   if (!isCgroup2(parent)) throw new TreeError('not_cgroup2', path, null, 'is not on a cgroup v2 file system');
   makeDirectory(path);
   // Only a root cgroup has no cgroup.type. Under systemd it is systemd's alone to write.
-  const unmanaged =
-    readOptional(join(parent, 'cgroup.type')) === null &&
-    readOptional(join(procRoot, '1/comm')) !== 'systemd';
+  const unmanaged = isTop(parent) && readOptional(join(procRoot, '1/comm')) !== 'systemd';
   if (unmanaged) {
     const offered = readWords(join(parent, 'cgroup.controllers'));
     for (const name of controllers) if (offered.includes(name)) enableOnce(parent, name);
@@ -164,14 +162,24 @@ async function enableControllers(dir: string, names: readonly string[]): Promise
   }
 }
 
-/** One attempt to enable a controller: null when it is enabled (read back), else the errno. */
+/**
+ * One attempt to enable a controller for a cgroup's children: null when it is enabled (read back), else the errno.
+ * Never tried while the cgroup holds processes: for pids and cpu the kernel would not refuse it, but make the
+ * cgroup threaded, and no process could enter the children any more (ENOTSUP).
+ */
 export function enableOnce(dir: string, name: string): string | null {
   const file = join(dir, 'cgroup.subtree_control');
   try {
     if (readValue(file).split(' ').includes(name)) return null;
+    if (!isTop(dir) && readPids(dir).length > 0) return 'EBUSY';
     writeValue(file, `+${name}`);
     return readValue(file).split(' ').includes(name) ? null : 'not enabled';
   } catch (error) {
     return errnoOf(error);
   }
+}
+
+/** Whether this is the machine's root cgroup, which may hold processes and has no cgroup.type. */
+export function isTop(dir: string): boolean {
+  return !existsSync(join(dir, 'cgroup.type'));
 }

@@ -1,7 +1,7 @@
 // C092: a limit that cannot be applied is a typed error, and nothing is started.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, rmdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { readPids, writeValue } from '../../cgroups/files.ts';
@@ -153,7 +153,13 @@ test('the probe of an own cgroup moves nothing, and says that a process is in th
     execFileSync('sh', ['-c', shell, 'sh', own, process.execPath, script], { encoding: 'utf8' }),
   );
   assert.equal(report.root, own);
-  assert.equal(report.controls.memory.level, 'none');
+  for (const name of ['memory', 'pids', 'cpu']) assert.equal(report.controls[name].level, 'none', name);
+  const read = (file: string): string => readFileSync(join(own, file), 'utf8').trim();
+  assert.deepEqual(
+    [read('cgroup.type'), read('cgroup.subtree_control')],
+    ['domain', ''],
+    'nothing was enabled half',
+  );
   assert.match(report.controls.memory.reason, /cannot be enabled .* \(EBUSY\): 1 processes sit in it/);
   assert.equal(report.controls.kill.level, 'full');
   assert.deepEqual(
