@@ -58,10 +58,10 @@ export function makeRunDirectory(
   jobId: string,
   gateway: { uid: number; gid: number },
 ): RunDirectory {
-  checkParents(root, process.geteuid?.());
   const runDir = join(root, jobId);
   const gatewayDir = join(runDir, 'gw');
   makeDirectory(runDir, 0o711);
+  checkParents(runDir, process.geteuid?.());
   makeDirectory(join(runDir, 'fs'), 0o711);
   makeDirectory(join(runDir, 'etc'), 0o755);
   if (makeDirectory(gatewayDir, 0o700)) {
@@ -109,9 +109,9 @@ export function makeWorkspace(
   ids: { tenantId: string; sessionId: string },
   account: Account,
 ): Workspace {
-  checkParents(root, process.geteuid?.());
   const parent = join(root, ids.tenantId);
   makeDirectory(parent, 0o711);
+  checkParents(parent, process.geteuid?.());
   const path = join(parent, ids.sessionId);
   const isNew = makeDirectory(path, 0o700);
   if (isNew && process.geteuid?.() === 0) lchownSync(path, account.uid, account.gid);

@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, constants, openSync } from 'node:fs';
 import type { Socket } from 'node:net';
+import type { Account } from './accounts.ts';
 import { writeStubs } from './job-directories.ts';
 import type { LauncherOptions, LaunchSpec } from './launch.ts';
 import { LAUNCH_FD, launcherArgv, sandboxedArgv } from './launch-script.ts';
@@ -12,10 +13,20 @@ const SCRATCH_INODES = 65536;
 /** The launcher's own environment; the program's is made by bubblewrap. */
 const LAUNCHER_ENV = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
 
+/** Largest uid; the number after it means "leave as it is" to setresuid. */
+const MAX_ID = 0xfffffffe;
+
+/** Nothing but a user of its own may run: 0 and -1 would both leave a program root. */
+function checkAccount({ uid, gid }: Account): void {
+  if ([uid, gid].every((id) => Number.isInteger(id) && id > 0 && id <= MAX_ID)) return;
+  throw Object.assign(new Error(`uid ${uid}, gid ${gid} is no account for a program`), { code: 'EINVAL' });
+}
+
 /** The launcher's argv and bubblewrap's options for one job. */
 function commandOf(options: LauncherOptions, spec: LaunchSpec): { argv: string[]; args: string[] } {
   const { privileged, system, cgroupNamespace, runtime } = options;
   const { account, call, engine, runDir, workspaceDir, network } = spec;
+  if (privileged) checkAccount(account);
   const files = runtime.engines.get(engine.name);
   if (files === undefined) throw new Error(`engine ${engine.name} has no runtime files`);
   if (engine.kind === 'djinn' && files.worker === null)
