@@ -16,7 +16,7 @@ export interface ProtocolState {
 
 export interface EventLines {
   /** Takes whole lines (the last may lack its LF); returns what is to be appended, or null when nothing was admitted. */
-  take(block: Buffer): Buffer | null;
+  take(block: Buffer): string | null;
   /** One line of the spawner's own. */
   own(fields: { type: string } & Record<string, unknown>): Buffer;
   /** Counts a line that never got here. */
@@ -106,7 +106,7 @@ export function createEventLines(ref: AttemptRef, now: () => number = Date.now):
         }
         at = end + 1;
       }
-      return out === '' ? null : Buffer.from(out, 'utf8');
+      return out === '' ? null : out;
     },
     own(fields) {
       setStamp();

@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import { setFlagsFromString } from 'node:v8';
 import type { Logger } from 'pino';
 import {
   type ControlReport,
@@ -70,6 +71,8 @@ const TIMING: Timing = { graceMs: 5000, drainMs: 100, sampleMs: 2000 };
 
 /** Starts the spawner; resolves when it listens and everything of a predecessor is closed. */
 export async function runSpawner(options: SpawnerOptions): Promise<Spawner> {
+  // While a job emitted 200 MB the resident size rose by 9 MB instead of 70, for 10 to 20 % fewer events per second.
+  setFlagsFromString('--optimize-for-size');
   const { log, stateDir, runDir, jobsRunDir, daemonUser } = options;
   const privileged = process.geteuid?.() === 0;
   const layout: Layout = { stateDir, runDir, jobsRunDir, daemonUser, privileged };

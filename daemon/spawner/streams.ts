@@ -3,6 +3,7 @@
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MAX_LINE_BYTES } from '../../worker/protocol.ts';
+import { blockOf } from './block-pool.ts';
 import type { EventLines } from './event-lines.ts';
 import { createFramer } from './frame.ts';
 
@@ -82,8 +83,10 @@ export function takeEvents(
   }
 
   async function admit(block: Buffer | null): Promise<void> {
-    const admitted = block === null ? null : lines.take(block);
-    if (admitted !== null) await sink.append(admitted);
+    const text = block === null ? null : lines.take(block);
+    if (text === null) return;
+    const { bytes, release } = blockOf(text);
+    await sink.append(bytes).finally(release);
   }
 
   const done = readChunks(stdout, activity, take).then(() => admit(framer.flush()));

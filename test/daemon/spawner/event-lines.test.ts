@@ -10,7 +10,7 @@ const PREFIX = '"ts":"2026-01-02T03:04:05.678Z","jobId":"job_a","attempt":2,';
 function take(...lines: string[]) {
   const events = make();
   const out = events.take(Buffer.from(lines.map((line) => `${line}\n`).join('')));
-  return { out: out?.toString('utf8') ?? '', state: events.state };
+  return { out: out ?? '', state: events.state };
 }
 
 test('an event gets seq, ts, job and attempt in front of its own bytes', () => {
