@@ -68,6 +68,8 @@ export interface DoneEvent {
   usage: Usage;
   /** The final answer. */
   text: string;
+  /** Present when the answer was cut at the output limit of the model. */
+  finishReason?: 'length';
 }
 export interface ErrorEvent {
   type: 'error';
@@ -168,7 +170,13 @@ const FIELDS: Record<WorkerEventType, Record<string, (value: unknown) => boolean
   tool_result: { id: isString, name: isString, content: isString, isError: isBoolean },
   fallback: { from: isString, to: isString, reason: isString, discard: isBoolean },
   compact: { from: isCount, to: isCount, method: oneOf('summary', 'trim') },
-  done: { sessionId: isString, turns: isCount, usage: isUsage, text: isString },
+  done: {
+    sessionId: isString,
+    turns: isCount,
+    usage: isUsage,
+    text: isString,
+    finishReason: optional(oneOf('length')),
+  },
   error: { code: isString, message: isString, retryable: isBoolean },
 };
 

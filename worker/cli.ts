@@ -1,0 +1,170 @@
+// The process around one run: command line in, events out, signals, exit code. The only file of the worker that ends
+// the process, installs signal handlers or writes to stdout.
+import { readFileSync, writeSync } from 'node:fs';
+import { type Command, readArguments, USAGE, UsageError } from './arguments.ts';
+import { RunError } from './failure.ts';
+import { JobError, readJob } from './job-input.ts';
+import type { WorkerEvent } from './protocol.ts';
+import { run } from './run.ts';
+import type { Log } from './run-context.ts';
+import type { RunOptions } from './run-options.ts';
+import { readSettings, SECRET_VARIABLES, SettingsError } from './settings.ts';
+import { readStdin } from './stdin.ts';
+import { createLineWriter, type LineWriter } from './stdout.ts';
+import { version } from './version.ts';
+
+const EXIT_FAILED = 1;
+const EXIT_USAGE = 2;
+const SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
+/** After a signal: how long the run may take to end, and how long the reader may take the last lines. */
+const SIGNAL_LIMIT_MS = 15_000;
+const LAST_LINES_MS = 3000;
+
+const log: Log = (level, message, fields) => {
+  try {
+    writeSync(2, `${JSON.stringify({ level, time: new Date().toISOString(), message, ...fields })}\n`);
+  } catch {
+    // Nobody reads the log, or its pipe is full: the run goes on.
+  }
+};
+
+/** Everything that can stop the process early, and the exit code that it then has. */
+interface Stop {
+  signal: AbortSignal;
+  /** Set by the first signal or the loss of the reader. */
+  exitCode: number | null;
+  abort(error: RunError, exitCode: number): void;
+}
+
+function watchStops(): Stop {
+  const controller = new AbortController();
+  const stop: Stop = {
+    signal: controller.signal,
+    exitCode: null,
+    abort(error, exitCode) {
+      stop.exitCode ??= exitCode;
+      controller.abort(error);
+    },
+  };
+  for (const [name, code] of Object.entries(SIGNALS)) {
+    process.on(name, () => {
+      if (stop.exitCode !== null) process.exit(stop.exitCode);
+      const end = name === 'SIGINT' ? 'interrupted' : 'terminated';
+      stop.abort(new RunError(end, `stopped by ${name}`, true), code);
+      setTimeout(() => process.exit(code), SIGNAL_LIMIT_MS).unref();
+    });
+  }
+  process.on('uncaughtException', (error) => {
+    log('error', 'unexpected error', { stack: error.stack ?? String(error) });
+    stop.abort(new RunError('internal', 'unexpected error; see the log'), EXIT_FAILED);
+  });
+  return stop;
+}
+
+/** Resolves with the text of stdin, or rejects as soon as the process is to stop. */
+function readInput(toEnd: boolean, stop: Stop): Promise<string> {
+  const stopped = new Promise<never>((_, reject) => {
+    if (stop.signal.aborted) reject(stop.signal.reason);
+    else stop.signal.addEventListener('abort', () => reject(stop.signal.reason), { once: true });
+  });
+  return Promise.race([readStdin(toEnd), stopped]);
+}
+
+function readPromptFile(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new UsageError(`cannot read the system prompt: ${(error as Error).message}`);
+  }
+}
+
+async function promptOptions(command: Command & { kind: 'prompt' }, stop: Stop): Promise<RunOptions> {
+  const { models, sessionDir, idleTimeoutMs } = readSettings(process.env, command.model);
+  // What a tool inherits must not hold a key.
+  for (const name of SECRET_VARIABLES) delete process.env[name];
+  const prompt = command.prompt === '-' ? await readInput(true, stop) : command.prompt;
+  const { sessionId, cwd, allow, deny, systemPromptFile } = command;
+  return {
+    models,
+    idleTimeoutMs,
+    redo: command.redo,
+    readOnly: command.readOnly,
+    tools: { ...(allow === undefined ? {} : { allow }), ...(deny === undefined ? {} : { deny }) },
+    session: { provider: 'file', ...(sessionDir === null ? {} : { dir: sessionDir }) },
+    ...(prompt === undefined ? {} : { prompt }),
+    ...(sessionId === undefined ? {} : { sessionId }),
+    ...(cwd === undefined ? {} : { cwd }),
+    ...(systemPromptFile === undefined ? {} : { systemPrompt: readPromptFile(systemPromptFile) }),
+  };
+}
+
+/** Runs and writes the events; gives the exit code. */
+async function runCommand(command: Command, stop: Stop, writer: LineWriter): Promise<number> {
+  let options: RunOptions;
+  try {
+    options =
+      command.kind === 'prompt' ? await promptOptions(command, stop) : readJob(await readInput(false, stop));
+  } catch (error) {
+    return failBeforeRun(error, command, writer);
+  }
+  let last: WorkerEvent | undefined;
+  for await (const event of run({ ...options, signal: stop.signal, log })) {
+    last = event;
+    const room = writer.write(JSON.stringify(event));
+    if (room !== undefined) await room;
+  }
+  if (last?.type === 'done') return 0;
+  if (last?.type === 'error') log('error', last.message, { code: last.code });
+  return EXIT_FAILED;
+}
+
+/** Wrong usage, settings or job: said on stderr and as the one event on stdout. */
+function failBeforeRun(error: unknown, command: Command | null, writer: LineWriter): number {
+  const known = error instanceof UsageError || error instanceof SettingsError || error instanceof JobError;
+  const code =
+    error instanceof RunError
+      ? error.code
+      : error instanceof JobError || command?.kind === 'job'
+        ? 'bad_job'
+        : 'usage';
+  const message = error instanceof Error ? error.message : String(error);
+  const retryable = error instanceof RunError && error.retryable;
+  void writer.write(JSON.stringify({ type: 'error', code, message, retryable }));
+  if (known && command?.kind !== 'job') writeSync(2, `djinn: ${message}\n(djinn --help shows the usage)\n`);
+  else log('error', message, { code });
+  return known && command?.kind !== 'job' ? EXIT_USAGE : EXIT_FAILED;
+}
+
+function readCommand(words: readonly string[], writer: LineWriter): Command | number {
+  try {
+    return readArguments(words);
+  } catch (error) {
+    return failBeforeRun(error, null, writer);
+  }
+}
+
+/** Runs the command line and ends the process. Exit codes: see USAGE. */
+export async function main(words: readonly string[]): Promise<never> {
+  const stop = watchStops();
+  const writer = createLineWriter(() =>
+    stop.abort(new RunError('output_closed', 'nobody reads the events'), EXIT_FAILED),
+  );
+  const command = readCommand(words, writer);
+  let code: number;
+  if (typeof command === 'number') code = command;
+  else if (command.kind === 'help' || command.kind === 'version') {
+    writeSync(1, command.kind === 'help' ? USAGE : `${version}\n`);
+    code = 0;
+  } else {
+    code = await runCommand(command, stop, writer);
+  }
+  // A run that came to its end before the signal could stop it is done; any other ends with the signal's code.
+  const exitCode = code === 0 ? 0 : (stop.exitCode ?? code);
+  if (stop.exitCode !== null) setTimeout(() => process.exit(exitCode), LAST_LINES_MS).unref();
+  await writer.end();
+  process.exit(
+    stop.exitCode !== null && code === 0 && stop.signal.reason?.code === 'output_closed'
+      ? EXIT_FAILED
+      : exitCode,
+  );
+}

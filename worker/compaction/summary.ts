@@ -1,0 +1,47 @@
+// The request that asks a model to sum up what will be left out. Pure; its own input is bounded.
+import type { AssistantEntry, Conversation, Entry, UserEntry } from '../conversation.ts';
+import type { ChatMessage } from '../messages.ts';
+import { excerpt } from '../text.ts';
+
+const INSTRUCTIONS =
+  'Sum up the following part of a conversation between a user and an agent that works with tools, so that the ' +
+  'agent can go on without it. Keep: what the user wants and every constraint, decisions and their reasons, names ' +
+  'of files and what was changed in them, commands that matter and their outcome, errors met, and what is still to ' +
+  'do. Leave out: pleasantries and outputs that no longer matter. Answer with the summary only.';
+const PIECE_LENGTH = 2000;
+
+const userText = (entry: UserEntry): string => `USER: ${excerpt(entry.data.text, 4 * PIECE_LENGTH)}`;
+
+function roundText(entry: AssistantEntry): string {
+  const lines = entry.data.text === '' ? [] : [`AGENT: ${excerpt(entry.data.text, PIECE_LENGTH)}`];
+  for (const call of entry.data.calls) {
+    const result = entry.results.get(call.id);
+    lines.push(`CALL ${call.name} ${excerpt(call.arguments, PIECE_LENGTH / 2)}`);
+    if (result !== undefined)
+      lines.push(`RESULT${result.isError ? ' (error)' : ''}: ${excerpt(result.content, PIECE_LENGTH)}`);
+  }
+  return lines.join('\n');
+}
+
+/** Messages of the summary request for the entries before `beforeSeq`, with at most `maxLength` units of text. */
+export function summaryMessages(
+  conversation: Conversation,
+  beforeSeq: number,
+  maxLength: number,
+): ChatMessage[] {
+  const { view } = conversation;
+  const pieces = view.summary === null ? [] : [`EARLIER SUMMARY: ${view.summary}`];
+  const leaving = (entry: Entry): boolean => entry.seq >= view.roundsBefore && entry.seq < beforeSeq;
+  for (const entry of conversation.entries.filter(leaving)) {
+    pieces.push(entry.kind === 'user' ? userText(entry) : roundText(entry));
+  }
+  let text = pieces.join('\n\n');
+  if (text.length > maxLength) {
+    const half = Math.floor(maxLength / 2);
+    text = `${excerpt(text.slice(0, half), half)}\n\n[…]\n\n${excerpt(text.slice(-half), half)}`;
+  }
+  return [
+    { role: 'system', content: INSTRUCTIONS },
+    { role: 'user', content: text },
+  ];
+}

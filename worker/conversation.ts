@@ -1,0 +1,124 @@
+// The conversation as the log tells it: a fold over records, used alike for a resumed log and for each new record.
+// Nothing else may add to it, so whatever a model sees is derivable from the log.
+import type { RecordData, SessionRecord, View } from './session/record.ts';
+
+export type ToolCallRecord = RecordData['assistant']['calls'][number];
+export type ToolResultRecord = RecordData['tool_result'];
+
+export interface UserEntry {
+  kind: 'user';
+  seq: number;
+  data: RecordData['user'];
+}
+/** An answer with the results of its calls: the unit that is never split. */
+export interface AssistantEntry {
+  kind: 'assistant';
+  seq: number;
+  data: RecordData['assistant'];
+  started: Map<string, RecordData['tool_started']>;
+  results: Map<string, ToolResultRecord>;
+}
+export type Entry = UserEntry | AssistantEntry;
+
+export interface Conversation {
+  context: RecordData['context'] | null;
+  entries: Entry[];
+  view: View;
+  /** Measured input tokens per UTF-16 unit of a request; null before the first figure. */
+  tokensPerUnit: number | null;
+  /** Requests sent so far, over all runs. */
+  requests: number;
+  /** Results and starts that belong to no call: their answer was lost with a damaged record. */
+  orphans: number;
+}
+
+/** Flat estimate for one image, in tokens. */
+export const IMAGE_TOKENS = 1000;
+
+export function createConversation(): Conversation {
+  return {
+    context: null,
+    entries: [],
+    view: { roundsBefore: 0, resultsBefore: 0, summary: null },
+    tokensPerUnit: null,
+    requests: 0,
+    orphans: 0,
+  };
+}
+
+/** The latest answer that has this call without a result (ids may repeat from round to round). */
+function openRound(conversation: Conversation, callId: string): AssistantEntry | null {
+  for (let index = conversation.entries.length - 1; index >= 0; index -= 1) {
+    const entry = conversation.entries[index] as Entry;
+    if (entry.kind !== 'assistant') continue;
+    if (!entry.data.calls.some((call) => call.id === callId)) continue;
+    return entry.results.has(callId) ? null : entry;
+  }
+  return null;
+}
+
+function measure(conversation: Conversation, data: RecordData['assistant']): void {
+  if (data.usage === null || data.requestLength < 1) return;
+  const tokens = data.usage.inputTokens - data.requestImages * IMAGE_TOKENS;
+  const ratio = tokens / data.requestLength;
+  // Outside this range the figure is not about this text (a fake model, a cache that is not counted).
+  if (ratio >= 0.05 && ratio <= 2) conversation.tokensPerUnit = ratio;
+}
+
+/** Takes one record. Unknown types are ignored: a later version wrote them. */
+export function applyRecord(conversation: Conversation, record: SessionRecord): void {
+  switch (record.type) {
+    case 'context':
+      conversation.context = record.data;
+      break;
+    case 'user':
+      conversation.entries.push({ kind: 'user', seq: record.seq, data: record.data });
+      break;
+    case 'request':
+      conversation.requests += 1;
+      break;
+    case 'assistant':
+      measure(conversation, record.data);
+      conversation.entries.push({
+        kind: 'assistant',
+        seq: record.seq,
+        data: record.data,
+        started: new Map(),
+        results: new Map(),
+      });
+      break;
+    case 'tool_started': {
+      const round = openRound(conversation, record.data.callId);
+      if (round === null) conversation.orphans += 1;
+      else round.started.set(record.data.callId, record.data);
+      break;
+    }
+    case 'tool_result': {
+      const round = openRound(conversation, record.data.callId);
+      if (round === null) conversation.orphans += 1;
+      else round.results.set(record.data.callId, record.data);
+      break;
+    }
+    case 'compact':
+      conversation.view = record.data.view;
+      break;
+  }
+}
+
+export function lastUser(conversation: Conversation): UserEntry | null {
+  for (let index = conversation.entries.length - 1; index >= 0; index -= 1) {
+    const entry = conversation.entries[index] as Entry;
+    if (entry.kind === 'user') return entry;
+  }
+  return null;
+}
+
+/** Calls of the last answer that have no result yet. Only the last entry can have such calls in a running round. */
+export function pendingCalls(
+  conversation: Conversation,
+): { round: AssistantEntry; calls: ToolCallRecord[] } | null {
+  const last = conversation.entries.at(-1);
+  if (last?.kind !== 'assistant') return null;
+  const calls = last.data.calls.filter((call) => !last.results.has(call.id));
+  return calls.length === 0 ? null : { round: last, calls };
+}

@@ -1,0 +1,142 @@
+// Turns the conversation into the messages of a request. Pure and deterministic: same log, same bytes.
+import {
+  type AssistantEntry,
+  type Conversation,
+  type Entry,
+  lastUser,
+  type ToolResultRecord,
+  type UserEntry,
+} from './conversation.ts';
+import type { ModelEntry } from './protocol.ts';
+import type { View } from './session/record.ts';
+
+type Part = { type: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } };
+
+export interface ChatMessage {
+  role: 'system' | 'user' | 'assistant' | 'tool';
+  content: string | Part[] | null;
+  tool_call_id?: string;
+  tool_calls?: { id: string; type: 'function'; function: { name: string; arguments: string } }[];
+  reasoning_content?: string;
+  reasoning?: string;
+}
+
+/** What an unanswered call of an old round gets: the run died, and a later one went on without it. */
+const NO_RESULT = 'interrupted: this call has no recorded result';
+const IMAGE_NOTE = 'The image of the tool result above:';
+/** Results up to this length stay when old results are dropped. */
+const KEPT_RESULT_LENGTH = 200;
+const SUMMARY_INTRO = 'Summary of the earlier conversation, which was left out to fit the context:\n\n';
+const TRIM_NOTE = 'The earlier part of this conversation was left out to fit the context.';
+
+const imagePart = (image: { mediaType: string; data: string }): Part => ({
+  type: 'image_url',
+  image_url: { url: `data:${image.mediaType};base64,${image.data}` },
+});
+
+/** Arguments as a history may hold them: JSON text of an object. Others were answered by an error, never run. */
+function historyArguments(text: string): string {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return text;
+  } catch {
+    // Answered by an error result that quotes it.
+  }
+  return '{}';
+}
+
+function userMessage(entry: UserEntry): ChatMessage {
+  const images = entry.data.images ?? [];
+  if (images.length === 0) return { role: 'user', content: entry.data.text };
+  return { role: 'user', content: [{ type: 'text', text: entry.data.text }, ...images.map(imagePart)] };
+}
+
+function resultText(result: ToolResultRecord | undefined, shortened: boolean): string {
+  if (result === undefined) return NO_RESULT;
+  if (!shortened || result.content.length <= KEPT_RESULT_LENGTH) return result.content;
+  return `[${result.content.length} characters of output were left out to fit the context]`;
+}
+
+/** The answer, one tool message per call in order, then one user message with the images of the results. */
+function roundMessages(entry: AssistantEntry, shortened: boolean): ChatMessage[] {
+  const { data, results } = entry;
+  if (data.calls.length === 0) {
+    return data.text === '' ? [] : [{ role: 'assistant', content: data.text }];
+  }
+  const answer: ChatMessage = {
+    role: 'assistant',
+    content: data.text === '' ? null : data.text,
+    tool_calls: data.calls.map((call) => ({
+      id: call.id,
+      type: 'function',
+      function: { name: call.name || 'unknown', arguments: historyArguments(call.arguments) },
+    })),
+  };
+  // Providers that think between calls want their reasoning back on rounds with calls, and on no others.
+  if (data.reasoningField !== null && data.reasoning !== '') answer[data.reasoningField] = data.reasoning;
+  const messages: ChatMessage[] = [answer];
+  const images: Part[] = [];
+  for (const call of data.calls) {
+    const result = results.get(call.id);
+    messages.push({ role: 'tool', tool_call_id: call.id, content: resultText(result, shortened) });
+    if (result?.image !== undefined && !shortened) images.push(imagePart(result.image));
+  }
+  if (images.length > 0)
+    messages.push({ role: 'user', content: [{ type: 'text', text: IMAGE_NOTE }, ...images] });
+  return messages;
+}
+
+/** The messages of one entry under a view; none when it was left out. */
+export function entryMessages(entry: Entry, view: View, keptUser: UserEntry | null): ChatMessage[] {
+  if (entry.seq < view.roundsBefore && entry !== keptUser) return [];
+  return entry.kind === 'user' ? [userMessage(entry)] : roundMessages(entry, entry.seq < view.resultsBefore);
+}
+
+/** All messages of the next request: system prompt, stand-in for what was left out, then the entries of the view. */
+export function renderMessages(conversation: Conversation, view: View = conversation.view): ChatMessage[] {
+  const messages: ChatMessage[] = [];
+  const prompt = conversation.context?.systemPrompt ?? '';
+  if (prompt !== '') messages.push({ role: 'system', content: prompt });
+  if (view.summary !== null) messages.push({ role: 'user', content: `${SUMMARY_INTRO}${view.summary}` });
+  else if (view.roundsBefore > 0) messages.push({ role: 'user', content: TRIM_NOTE });
+  const keptUser = lastUser(conversation);
+  for (const entry of conversation.entries) messages.push(...entryMessages(entry, view, keptUser));
+  return messages;
+}
+
+export interface RequestBody {
+  text: string;
+  /** UTF-16 units of the text without image data. */
+  length: number;
+  images: number;
+}
+
+/** The body of a request, byte for byte the same whenever it is made from the same log. */
+export function buildBody(
+  entry: ModelEntry,
+  messages: ChatMessage[],
+  tools: Conversation['context'] = null,
+): RequestBody {
+  const definitions = tools?.tools ?? [];
+  const text = JSON.stringify({
+    model: entry.id,
+    messages,
+    ...(definitions.length === 0
+      ? {}
+      : { tools: definitions.map((tool) => ({ type: 'function', function: tool })) }),
+    ...(entry.outputLimit === undefined ? {} : { max_tokens: entry.outputLimit }),
+    stream: true,
+    stream_options: { include_usage: true },
+  });
+  let images = 0;
+  let imageLength = 0;
+  for (const message of messages) {
+    if (!Array.isArray(message.content)) continue;
+    for (const part of message.content) {
+      if (part.type !== 'image_url') continue;
+      images += 1;
+      imageLength += part.image_url.url.length;
+    }
+  }
+  return { text, length: text.length - imageLength, images };
+}

@@ -1,0 +1,42 @@
+// What an embedding program may ask of a run. Types only.
+import type { ModelEntry, PromptImage } from './protocol.ts';
+import type { Log, Redo } from './run-context.ts';
+import type { Tool } from './tools/types.ts';
+
+export interface ToolFilter {
+  allow?: string[];
+  deny?: string[];
+}
+
+export interface RunOptions {
+  /** Absent: finish what the session's last run left, without a new prompt. */
+  prompt?: string;
+  images?: PromptImage[];
+  /** `[A-Za-z0-9_-]{1,64}`; an unknown one is created, an absent one is made up. */
+  sessionId?: string;
+  /** Default: the working directory of the process. */
+  cwd?: string;
+  /** The primary and its fallbacks in order. Default: from the environment, like the command line. */
+  models?: readonly ModelEntry[];
+  /** Which of the seven tools are kept and removed, or other tools instead. */
+  tools?: ToolFilter | readonly Tool[];
+  /** Default: the one of the session's last run, else a short one of our own. */
+  systemPrompt?: string;
+  /** Ends the run: the model request is dropped, the tool's processes are ended, the session stays resumable. */
+  signal?: AbortSignal;
+  /** Where the session log is: a folder of files, or the descriptors of a supervisor (3 and 4). */
+  session?: { provider: 'file'; dir?: string } | { provider: 'fd'; recordsFd?: number; logFd?: number };
+  /** True: only tools that change nothing. */
+  readOnly?: boolean;
+  engine?: string;
+  /** A prompt is added to the session once per job, however often the job is tried. */
+  jobId?: string;
+  attempt?: number;
+  workspace?: 'existing' | 'new';
+  toolsCgroup?: { procs: string; events: string };
+  /** Tool calls during which an earlier run died: by their effect (default), all again, or none. */
+  redo?: Redo;
+  /** Longest time without data from a model. */
+  idleTimeoutMs?: number;
+  log?: Log;
+}

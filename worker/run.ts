@@ -1,0 +1,159 @@
+// One agent run as a stream of events. Never ends the process, writes to stdout or touches signals; several runs may
+// go on in one process.
+import { readFileSync, statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { type Channel, createChannel } from './channel.ts';
+import { applyRecord, createConversation } from './conversation.ts';
+import { describeFailure, RunError } from './failure.ts';
+import type { Cooling } from './models/pool.ts';
+import type { DoneEvent, ModelEntry, WorkerEvent } from './protocol.ts';
+import { type RunContext, record } from './run-context.ts';
+import type { RunOptions } from './run-options.ts';
+import { openDescriptorStore } from './session/descriptors.ts';
+import { openFileStore } from './session/file.ts';
+import type { SessionRecord } from './session/record.ts';
+import type { SessionStore } from './session/store.ts';
+import { runSession, type SessionRun } from './session-run.ts';
+import { readSettings, sessionDir } from './settings.ts';
+
+/** Shared by the runs of a process: a model that is down is not asked first by each of them. */
+const cooling: Cooling = new Map();
+
+function newSessionId(): string {
+  try {
+    // Loading `node:crypto` for one id costs 5 ms before the first event.
+    return readFileSync('/proc/sys/kernel/random/uuid', 'utf8').trim();
+  } catch {
+    return `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}${Math.random().toString(36).slice(2)}`;
+  }
+}
+
+function checkCwd(cwd: string | undefined): string {
+  try {
+    const path = resolve(cwd ?? process.cwd());
+    if (statSync(path).isDirectory()) return path;
+  } catch {
+    // Said below; process.cwd() itself throws when the folder is gone.
+  }
+  throw new RunError('bad_cwd', `the working directory ${cwd ?? ''} is not a folder`);
+}
+
+function chooseModels(options: RunOptions): { models: readonly ModelEntry[]; idleTimeoutMs?: number } {
+  const { models } = options;
+  if (models === undefined) return readSettings(process.env);
+  if (models.length === 0) throw new RunError('settings', 'the list of models is empty');
+  return { models };
+}
+
+async function openStore(
+  options: RunOptions,
+  sessionId: string,
+  onRecord: (record: SessionRecord) => void,
+): Promise<SessionStore> {
+  const session = options.session ?? { provider: 'file' };
+  if (session.provider === 'fd') {
+    const { recordsFd = 3, logFd = 4 } = session;
+    return openDescriptorStore({ recordsFd, logFd, onRecord });
+  }
+  const dir = session.dir ?? sessionDir(process.env);
+  if (dir === null) throw new RunError('storage', 'no place for the session log: set DJINN_HOME or HOME');
+  return openFileStore({ dir, sessionId, onRecord });
+}
+
+interface Ports {
+  emit: RunContext['emit'];
+  drained: RunContext['drained'];
+  signal: AbortSignal;
+}
+
+/** Runs and emits every event, the terminal one last. Never rejects. */
+async function runToEnd(options: RunOptions, { emit, drained, signal }: Ports): Promise<void> {
+  const totals = { turns: 0, usage: { inputTokens: 0, outputTokens: 0, totalTokens: 0 } };
+  const conversation = createConversation();
+  let store: SessionStore | undefined;
+  try {
+    const { models, idleTimeoutMs } = chooseModels(options);
+    const cwd = checkCwd(options.cwd);
+    if (options.prompt?.trim() === '') throw new RunError('bad_prompt', 'the prompt is empty');
+    const sessionId = options.sessionId ?? newSessionId();
+    store = await openStore(options, sessionId, (one) => applyRecord(conversation, one));
+    const run: SessionRun = {
+      options,
+      sessionId,
+      cwd,
+      models,
+      ...(idleTimeoutMs === undefined ? {} : { idleTimeoutMs }),
+      store,
+      conversation,
+      cooling,
+      totals,
+      signal,
+      emit,
+      drained,
+      log: options.log ?? (() => {}),
+    };
+    const { text, finish } = await runSession(run);
+    await store.close();
+    const done: DoneEvent = { type: 'done', sessionId, ...totals, text };
+    emit(finish === 'length' ? { ...done, finishReason: 'length' } : done);
+  } catch (error) {
+    const failure = describeFailure(error, signal);
+    if (store !== undefined) await closeFailed(store, { outcome: 'error', ...totals, ...failure }, options);
+    emit({ type: 'error', ...failure });
+  }
+}
+
+/** Writes the `end` record if the log still takes it; what failed before is the cause that counts. */
+async function closeFailed(
+  store: SessionStore,
+  end: { outcome: 'error'; code: string; message: string } & RunContext['totals'],
+  options: RunOptions,
+): Promise<void> {
+  const { outcome, turns, usage, code, message } = end;
+  try {
+    if (code !== 'storage' && code !== 'session_lost') {
+      await record({ store, conversation: createConversation() }, 'end', {
+        outcome,
+        turns,
+        usage,
+        code,
+        message,
+      });
+    }
+    await store.close();
+  } catch (error) {
+    options.log?.('error', 'the session log could not be closed', { message: (error as Error).message });
+  }
+}
+
+/** Ends the run when the caller's signal or the reader says so. */
+function followSignal(signal: AbortSignal | undefined): AbortController {
+  const controller = new AbortController();
+  if (signal?.aborted) controller.abort(signal.reason);
+  else signal?.addEventListener('abort', () => controller.abort(signal.reason), { once: true });
+  return controller;
+}
+
+function eventUnits(event: WorkerEvent): number {
+  if (event.type === 'token' || event.type === 'done') return event.text.length + 50;
+  return event.type === 'tool_result' ? event.content.length + 50 : 200;
+}
+
+/**
+ * Runs one prompt on one session and yields its events; the last one is always `done` or `error`. Ending the
+ * iteration early cancels the run and waits until its tools are gone. Never throws for what a run may meet.
+ */
+export async function* run(options: RunOptions): AsyncGenerator<WorkerEvent, void, undefined> {
+  const channel: Channel<WorkerEvent> = createChannel();
+  const controller = followSignal(options.signal);
+  const emit = (event: WorkerEvent): void => channel.push(event, eventUnits(event));
+  const ports = { emit, drained: () => channel.drained(), signal: controller.signal };
+  const ended = runToEnd(options, ports).finally(() => channel.end());
+  try {
+    for await (const batch of channel.batches()) yield* batch;
+  } finally {
+    channel.abandon();
+    controller.abort(new RunError('cancelled', 'the reader went away'));
+    await ended;
+  }
+}
