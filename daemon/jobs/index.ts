@@ -163,6 +163,7 @@ export function createJobs(given: JobsDeps): Jobs {
       }),
       spawner.on('down', () => {
         health.spawner = false;
+        for (const run of runs.values()) run.disconnected();
         log.warn('the spawner cannot be reached; jobs wait');
       }),
       spawner.on('sealed', ({ jobId, last }) => {

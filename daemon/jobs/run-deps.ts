@@ -31,6 +31,8 @@ export interface RunHandle {
   readonly row: JobRow;
   /** Aborted when the run is let go. */
   readonly signal: AbortSignal;
+  /** Grows with each loss of the spawner's connection: what was told before may have been lost. */
+  readonly losses: number;
   cancel(cause: CancelCause): void;
   /** Resolves when there is something new to tell the spawner, after `timeoutMs`, or when `signal` is aborted. */
   poked(timeoutMs: number, signal: AbortSignal): Promise<void>;

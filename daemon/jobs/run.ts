@@ -18,6 +18,7 @@ const SHIP_MS = 5_000;
 
 export class Run implements RunHandle {
   readonly row: JobRow;
+  losses = 0;
   readonly #deps: RunDeps;
   readonly #stop = new AbortController();
   #poked = false;
@@ -59,6 +60,11 @@ export class Run implements RunHandle {
   cancel(cause: CancelCause): void {
     this.row.cancelCause ??= cause;
     this.#poke();
+  }
+
+  /** The spawner's connection is gone. */
+  disconnected(): void {
+    this.losses += 1;
   }
 
   #poke(): void {

@@ -9,7 +9,9 @@ const LONGEST_RETRY_MS = 2_000;
 /** A job whose gateway cannot listen would wait for ever: it is ended instead. */
 const GATEWAY_TRIES = 12;
 
+/** What the spawner has heard on the connection of this number. */
 interface Told {
+  losses: number;
   go: boolean;
   cancel: boolean;
   gatewayFailures: number;
@@ -24,9 +26,9 @@ export async function steerAttempt(
 ): Promise<void> {
   if (gatewayDir === null) return;
   const { spawner, log } = deps;
-  const told: Told = { go: false, cancel: false, gatewayFailures: 0 };
-  const offDown = spawner.on('down', () => Object.assign(told, { go: false, cancel: false }));
+  const told: Told = { losses: run.losses, go: false, cancel: false, gatewayFailures: 0 };
   for (let failures = 0; !ended.aborted; ) {
+    if (told.losses !== run.losses) Object.assign(told, { losses: run.losses, go: false, cancel: false });
     try {
       if (spawner.connected) await tell(deps, run, gatewayDir, told);
       failures = 0;
@@ -39,7 +41,6 @@ export async function steerAttempt(
       failures === 0 ? IDLE_MS : Math.min(FIRST_RETRY_MS * 2 ** (failures - 1), LONGEST_RETRY_MS);
     await run.poked(waitMs, ended);
   }
-  offDown();
 }
 
 /** Tells what the spawner has not heard on this connection. */
