@@ -140,13 +140,17 @@ export class SpawnerBench {
   }
 
   async finish(params: StartParams, timeoutMs = 20_000): Promise<Line[]> {
+    await this.waitSealed(params, timeoutMs);
+    return this.lines(params);
+  }
+
+  async waitSealed(params: { jobId: string; attempt: number }, timeoutMs: number): Promise<void> {
     const key = `${params.jobId}/${params.attempt}`;
     const until = Date.now() + timeoutMs;
     while (!this.#sealed.has(key)) {
       if (Date.now() > until) throw new Error(`${key} was not sealed in ${timeoutMs} ms`);
       await sleep(5);
     }
-    return this.lines(params);
   }
 
   spool(params: { jobId: string; attempt: number }): string {
