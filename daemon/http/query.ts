@@ -7,7 +7,10 @@ import { Problem } from '../errors.ts';
 /** Replaces `request.query` by typed values, before the schema is checked. Throws Problem DJ_QUERY_INVALID. */
 export function parseQuery(request: FastifyRequest): void {
   const schema = request.routeOptions.schema?.querystring as TObject | undefined;
-  if (schema === undefined) return;
+  if (schema === undefined) {
+    refuseQuery(request);
+    return;
+  }
   const parsed: Record<string, unknown> = Object.create(null);
   for (const [name, value] of Object.entries(request.query as Record<string, unknown>)) {
     if (typeof value !== 'string')
@@ -15,6 +18,13 @@ export function parseQuery(request: FastifyRequest): void {
     parsed[name] = parseValue(name, value, typeOf(schema, name));
   }
   request.query = parsed;
+}
+
+/** A query that nobody reads would look as if it had been obeyed. */
+function refuseQuery(request: FastifyRequest): void {
+  const ignored =
+    Object.keys(request.query as object).length > 0 && request.routeOptions.config.roles !== undefined;
+  if (ignored) throw new Problem('DJ_QUERY_INVALID', 'This address takes no query. Remove it.');
 }
 
 function typeOf(schema: TObject, name: string): string | undefined {

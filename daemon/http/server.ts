@@ -50,14 +50,16 @@ export async function buildHttp(deps: HttpDeps): Promise<HttpServer> {
   refuseUnguardedRoutes(app);
   answerUnmatched(app);
   const requests = observeRequests(app, deps.metrics);
-  app.addHook('onRequest', async (request, reply) => {
-    if (isStopping()) void reply.header('connection', 'close');
+  app.addHook('onRequest', async (request) => {
     if (isStopping() && request.routeOptions.config.startsWork === true) {
       throw new Problem('DJ_STOPPING', 'Send the request again in a moment; running jobs go on.', {
         headers: { 'retry-after': '2' },
       });
     }
     await authenticate(request, deps.keys);
+  });
+  app.addHook('onSend', async (_request, reply) => {
+    if (isStopping()) void reply.header('connection', 'close');
   });
   app.addHook('preValidation', async (request) => parseQuery(request));
 

@@ -14,8 +14,9 @@ export async function stopServer(options: {
   const { app, streams, inFlight, graceMs } = options;
   const deadline = performance.now() + graceMs;
   streams.stop();
-  const closed = app.close();
+  // Still listening: until the last answer is out, a new job is told why it is refused instead of finding no one.
   while (inFlight() > 0 && performance.now() < deadline) await sleep(CHECK_MS);
+  const closed = app.close();
   // Idle keep-alive sockets, sockets that never sent a request, and whatever outlived the grace.
   app.server.closeAllConnections();
   await closed;
