@@ -18,7 +18,7 @@ export async function endBackground(left: LeftProcess[]): Promise<void> {
       size = doomed.size;
       for (const entry of table) if (doomed.has(entry.parentPid)) doomed.add(entry.pid);
     }
-    const alive = table.filter((entry) => doomed.has(entry.pid) && !entry.isZombie);
+    const alive = table.filter((entry) => doomed.has(entry.pid) && !entry.isEnding);
     if (alive.length === 0) return;
     for (const entry of alive) {
       // Descendants stay known after their parent has died.

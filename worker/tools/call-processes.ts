@@ -78,7 +78,7 @@ function processesOf(call: Call, table: ProcessEntry[]): ProcessEntry[] {
     call.seen.add(key(entry));
     if (entry.sessionId !== 0) call.sessions.add(entry.sessionId);
   }
-  return found.filter((entry) => !entry.isZombie);
+  return found.filter((entry) => !entry.isEnding);
 }
 
 /** By ancestry, session or process group, to the end of the chain. Session 0 lies outside this pid namespace. */

@@ -1,13 +1,17 @@
 // Reads processes from /proc. A pid alone is never an identity: start ticks go with it.
 import { readdirSync, readFileSync } from 'node:fs';
 
+/** A flag in field 9 of /proc/PID/stat; include/linux/sched.h. */
+const PF_EXITING = 0x4;
+
 export interface ProcessEntry {
   pid: number;
   parentPid: number;
   groupId: number;
   sessionId: number;
   startTicks: string;
-  isZombie: boolean;
+  /** A zombie, or on its way to become one. */
+  isEnding: boolean;
 }
 
 /** One process, or null when it is gone. See proc_pid_stat(5). */
@@ -26,7 +30,7 @@ export function readProcess(pid: number): ProcessEntry | null {
     groupId: Number(fields[2]),
     sessionId: Number(fields[3]),
     startTicks: fields[19] ?? '',
-    isZombie: fields[0] === 'Z' || fields[0] === 'X',
+    isEnding: fields[0] === 'Z' || fields[0] === 'X' || (Number(fields[6]) & PF_EXITING) !== 0,
   };
 }
 

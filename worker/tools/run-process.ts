@@ -8,6 +8,7 @@ import { type CallProcesses, followCall, snapshotGroup } from './call-processes.
 import { describe, ToolError } from './define-tool.ts';
 import { openOutputPipe } from './output-pipe.ts';
 import { createOutputWindow } from './output-window.ts';
+import { readGroup } from './process-table.ts';
 import type { LeftProcess } from './types.ts';
 
 /** Between TERM and KILL. */
@@ -68,7 +69,8 @@ export async function runProcess(command: ShellCommand): Promise<ShellEnd> {
       throw new ToolError(`the shell could not join the tools group, so nothing was run: ${output.text()}`);
     }
     const { code, signal } = exit.value ?? { code: null, signal: null };
-    return { output: output.text(), code, signal, cause, left: leftOf(child, output, processes) };
+    const left = await leftOf(child, output, processes, procsFile);
+    return { output: output.text(), code, signal, cause, left };
   } finally {
     processes.close();
     output.abandon();
@@ -204,9 +206,20 @@ function collect(reader: Readable & { unref?(): unknown }): Output {
   };
 }
 
-function leftOf(child: ChildProcess, output: Output, processes: CallProcesses): LeftProcess[] {
-  if (output.ended() && !groupLives(child.pid as number)) return [];
-  return processes.find().map(({ pid, startTicks }) => ({ pid, startTicks }));
+/** The search reads all of /proc, so it is made only when there is a sign that something lives. */
+async function leftOf(
+  child: ChildProcess,
+  output: Output,
+  processes: CallProcesses,
+  procsFile: string | undefined,
+): Promise<LeftProcess[]> {
+  const isQuiet = output.ended() && !groupLives(child.pid as number);
+  if (isQuiet && (procsFile === undefined || readGroup(procsFile).size === 0)) return [];
+  let left = processes.find();
+  // A group that the kernel kills for memory does not die all at once.
+  const endMs = Date.now() + (child.signalCode === 'SIGKILL' ? DRAIN_LIMIT_MS : 0);
+  for (; left.length > 0 && Date.now() < endMs; left = processes.find()) await sleep(QUIET_MS);
+  return left.map(({ pid, startTicks }) => ({ pid, startTicks }));
 }
 
 function groupLives(groupId: number): boolean {

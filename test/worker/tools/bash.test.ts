@@ -257,7 +257,7 @@ test('no call leaves a process, a descriptor or a file of its pipe behind', asyn
   await sleep(50);
   assert.ok(open() <= before + 1, `${before} descriptors before, ${open()} after`);
   assert.deepEqual(
-    listProcesses().filter((entry) => entry.parentPid === process.pid && entry.isZombie),
+    listProcesses().filter((entry) => entry.parentPid === process.pid && entry.isEnding),
     [],
   );
   assert.equal(spawnSync('sh', ['-c', `ls -a /tmp | grep djinn-pipe-${process.pid}-`]).stdout.length, 0);
