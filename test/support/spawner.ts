@@ -182,8 +182,10 @@ export class SpawnerBench {
 }
 
 /** A spawner in this process. */
-export async function startBench(change: Partial<SpawnerOptions> = {}): Promise<SpawnerBench> {
-  const dirs = makeDirs();
+export async function startBench(
+  change: Partial<SpawnerOptions> = {},
+  dirs = makeDirs(),
+): Promise<SpawnerBench> {
   const spawner = await runSpawner({ ...plainOptions(dirs), ...change });
   const bench = new SpawnerBench(dirs, spawner);
   await bench.connected();

@@ -1,11 +1,19 @@
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { connectSpawner, SpawnerError } from '../../../daemon/spawner/client.ts';
-import { LIMITS, type Line, type SpawnerBench, startBench, testCgroup } from '../../support/spawner.ts';
+import {
+  LIMITS,
+  type Line,
+  makeDirs,
+  type SpawnerBench,
+  startBench,
+  testCgroup,
+} from '../../support/spawner.ts';
 
 let bench: SpawnerBench;
 before(async () => {
@@ -317,6 +325,39 @@ test('samples come while a job runs, where the kernel counts', async (t) => {
   const samples = lines.filter(({ type }) => type === 'resources');
   assert.ok(samples.length >= 2, `${samples.length} samples`);
   assert.ok(samples.every(({ cpuUsec }) => typeof cpuUsec === 'number'));
+});
+
+test('a job whose events find no room ends as failed, and its end is written as soon as there is some', async (t) => {
+  const dirs = makeDirs();
+  mkdirSync(dirs.stateDir);
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', dirs.stateDir], { stdio: 'pipe' });
+  } catch {
+    rmSync(dirs.root, { recursive: true });
+    return t.skip('cannot mount a tmpfs');
+  }
+  const full = await startBench({ cgroupRoot: null }, dirs);
+  try {
+    const ballast = join(dirs.stateDir, 'ballast');
+    writeFileSync(ballast, Buffer.alloc(1024 * 1024));
+    const params = await full.begin([
+      { flood: { bytes: 4_000_000, lineBytes: 1000 } },
+      DONE,
+      { sleepMs: 200 },
+    ]);
+    // The last page may hold a short end; fill it.
+    for (let n = 0; n < 500 && statSync(full.spool(params)).size < 900_000; n += 1) await sleep(10);
+    await sleep(300);
+    rmSync(ballast);
+    const lines = await full.finish(params);
+    const end = endOf(lines);
+    assert.deepEqual([end.outcome, end.cause.code, end.cause.errno], ['failed', 'spool_full', 'ENOSPC']);
+    assert.ok(lines.length > 500);
+  } finally {
+    await full.spawner?.close();
+    execFileSync('umount', [dirs.stateDir]);
+    await full.close();
+  }
 });
 
 test('strict mode on a machine that lacks a required control refuses and says why', async (t) => {
