@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { TestContext } from 'node:test';
 import type { Account } from '../../../daemon/spawner/accounts.ts';
+import { allowsCgroupNamespace } from '../../../daemon/spawner/cgroup-namespace.ts';
 import type { EngineDefinition } from '../../../daemon/spawner/engines.ts';
 import { makeRunDirectory, makeWorkspace } from '../../../daemon/spawner/job-directories.ts';
 import {
@@ -95,7 +96,7 @@ export function launchFixture(
     runtime,
     system: readSystemView(),
     privileged: isRoot,
-    cgroupNamespace: true,
+    cgroupNamespace: allowsCgroupNamespace(),
   });
   const account = isRoot ? TENANT : { user: '', uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
   const all: Launched[] = [];
