@@ -1,11 +1,12 @@
 // Makes worker/dist/djinn.cjs: the worker as one CommonJS file without a dependency, for Node 18.17 and later. Run as
 // a program it is the command line, required it is the package.
-import { chmod, readFile } from 'node:fs/promises';
+import { chmod, readFile, rename } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
 const worker = new URL('../worker/', import.meta.url);
 const outfile = fileURLToPath(new URL('dist/djinn.cjs', worker));
+const unfinished = `${outfile}.${process.pid}`;
 const { version } = JSON.parse(await readFile(new URL('package.json', worker), 'utf8'));
 
 await build({
@@ -19,7 +20,7 @@ await build({
     sourcefile: 'entry.ts',
     loader: 'ts',
   },
-  outfile,
+  outfile: unfinished,
   bundle: true,
   platform: 'node',
   format: 'cjs',
@@ -31,5 +32,7 @@ await build({
   legalComments: 'none',
   logLevel: 'warning',
 });
-await chmod(outfile, 0o755);
+await chmod(unfinished, 0o755);
+// Whoever starts the worker meanwhile gets the whole old file or the whole new one.
+await rename(unfinished, outfile);
 process.stdout.write(`worker/dist/djinn.cjs ${version}\n`);
