@@ -55,9 +55,9 @@ export function createGateway(deps: GatewayDeps): Gateway {
       budget,
       connections,
       job,
-      open: () => socket.open,
+      slots: { taken: 0 },
     };
-    const socket: JobSocket = new JobSocket(
+    const socket = new JobSocket(
       job.gatewayDir,
       (request, response, signal) => serveRequest(context, request, response, signal),
       (error) => log.error({ err: error }, 'gateway request failed'),

@@ -42,10 +42,6 @@ export class JobSocket {
     server.on('clientError', (_error, socket) => refuseRaw(socket as Socket, 400));
   }
 
-  get open(): number {
-    return this.#requests.size;
-  }
-
   /** Takes the place of whatever was at the path, atomically and already with mode 0660. */
   async listen(): Promise<void> {
     const name = `${this.path.slice(0, -'model.sock'.length)}.new`;

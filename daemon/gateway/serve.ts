@@ -24,8 +24,8 @@ export interface ServeContext {
   budget: Budget;
   connections: UpstreamConnections;
   job: GatewayJob;
-  /** Requests of this job that are open now, this one included. */
-  open(): number;
+  /** Model requests of this job that are open now. */
+  slots: { taken: number };
 }
 
 const CHAT = '/v1/chat/completions';
@@ -49,7 +49,7 @@ export async function serveRequest(
     await refuse(context, { request, response, signal }, NOT_FOUND);
     return;
   }
-  if (context.open() > context.limits.concurrent) {
+  if (!takeSlot(context, response)) {
     await refuse(context, { request, response, signal }, TOO_MANY);
     return;
   }
@@ -61,6 +61,20 @@ export async function serveRequest(
       : checkRequest(body.bytes, context.job.models, context.limits);
   if (checked.ok) await relay(context, checked.request, response, signal);
   else await refuse(context, { request, response, signal }, checked.refusal);
+}
+
+/** The slot is free again as soon as the answer is out: its client may ask the next thing at once. */
+function takeSlot({ slots, limits }: ServeContext, response: ServerResponse): boolean {
+  if (slots.taken >= limits.concurrent) return false;
+  slots.taken += 1;
+  let held = true;
+  const free = () => {
+    if (held) slots.taken -= 1;
+    held = false;
+  };
+  response.once('finish', free);
+  response.once('close', free);
+  return true;
 }
 
 async function relay(
@@ -76,15 +90,16 @@ async function relay(
     sendRefusal(response, refusal);
   };
   if (upstream === null) return refuseNow(MODEL_NOT_ALLOWED);
-  const giveBack = await budget.reserve(job.tenantId, wanted.reservation);
-  if (giveBack === null) {
+  const reserved = await budget.reserve(job.tenantId, wanted.reservation, signal);
+  if (reserved.kind === 'aborted') return;
+  if (reserved.kind === 'spent') {
     deps.onBudgetSpent(job.jobId);
     return refuseNow(BUDGET_SPENT);
   }
   try {
     await send(context, wanted, upstream, response, signal);
   } finally {
-    giveBack();
+    reserved.giveBack();
   }
 }
 

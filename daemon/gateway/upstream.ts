@@ -28,7 +28,7 @@ export class UpstreamUnreachable extends Error {
 
 /** Reads a base URL. Throws an Error that says what to write; a user name or password in it is refused. */
 export function parseEndpoint(baseUrl: string): Endpoint {
-  const unix = /^unix:(\/[^:]+):(\/.*)?$/.exec(baseUrl);
+  const unix = /^unix:(\/[^:]+)(?::(\/.*)?)?$/.exec(baseUrl);
   if (unix !== null) {
     const path = `${(unix[2] ?? '').replace(/\/+$/, '')}/chat/completions`;
     return { secure: false, host: 'localhost', port: null, socketPath: unix[1] ?? '', path };
