@@ -77,7 +77,7 @@ function report(error: unknown): number {
   return 1;
 }
 
-function write(text: string): Promise<void> {
+function write(text: string | Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
     process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
   });

@@ -6,7 +6,7 @@ import type { Env } from '../config.ts';
 export interface CommandContext {
   env: Env;
   /** Writes to stdout; resolves once it is handed to the system, so that a slow reader slows the writer. */
-  write(text: string): Promise<void>;
+  write(text: string | Buffer): Promise<void>;
   /** Writes to stderr. */
   note(text: string): void;
 }

@@ -1,12 +1,12 @@
 // `djinnd doctor`: what this machine can enforce and what is installed, with the mend for each thing that is missing.
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import manifest from '../../package.json' with { type: 'json' };
+import { askSpawner } from '../ask-spawner.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { listEngines } from '../db/engines.ts';
-import { createLogger } from '../log.ts';
 import { delegatedScope, replaceProcess, systemdManagesCgroups } from '../parent/replace.ts';
-import { connectSpawner } from '../spawner/client.ts';
 import { enforcementReport } from '../spawner/required-controls.ts';
 import type { EnforcementReport } from '../spawner/wire.ts';
 import { type CommandContext, parseCommandArgs } from './command.ts';
@@ -37,7 +37,9 @@ export async function run(args: string[], context: CommandContext): Promise<numb
     placed: { type: 'boolean', default: false },
   });
   const config = loadConfig(context.env);
-  const hello = await askSpawner(config);
+  const hello = existsSync(join(config.runDir, 'spawner.sock'))
+    ? await askSpawner(config.runDir, 'hello', {}).catch(() => null) // dead, or not for this user: probed instead
+    : null;
   if (hello === null && !values.placed && process.getuid?.() === 0 && systemdManagesCgroups()) {
     const scope = await delegatedScope(`djinnd-doctor-${process.pid}.scope`);
     const self = [process.execPath, join(import.meta.dirname, '../main.ts'), 'doctor', '--placed'];
@@ -60,21 +62,6 @@ export async function run(args: string[], context: CommandContext): Promise<numb
   };
   await context.write(values.json ? `${JSON.stringify(findings)}\n` : describe(findings));
   return strict.refused || !findings.database.ok ? 1 : 0;
-}
-
-/** What the running spawner says, or null when none answers at once. */
-async function askSpawner(config: Config) {
-  const client = connectSpawner(
-    join(config.runDir, 'spawner.sock'),
-    createLogger({ logLevel: 'silent' }, 'doctor'),
-  );
-  try {
-    return await client.call('hello', {});
-  } catch {
-    return null; // SpawnerLost: there is no spawner, or not one that this user may ask
-  } finally {
-    client.close();
-  }
 }
 
 async function versions(): Promise<Record<string, string>> {
@@ -117,6 +104,5 @@ function describe({ versions, spawner, engines, database, enforcement }: Finding
     database: database.text,
   };
   const head = Object.entries(lines).map(([name, value]) => `${name.padEnd(12)}${value}\n`);
-  const verdict = enforcement.refused ? '' : 'strict mode runs jobs here\n';
-  return `${head.join('')}\n${formatEnforcement(enforcement)}${verdict}`;
+  return `${head.join('')}\n${formatEnforcement(enforcement)}`;
 }

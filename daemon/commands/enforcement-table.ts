@@ -1,7 +1,8 @@
 // The per-control table that doctor, start and the demo print: what is held here, why not, and the mend.
+import { REQUIRED } from '../spawner/required-controls.ts';
 import type { EnforcementReport } from '../spawner/wire.ts';
 
-/** One line per control; reasons and mends once each below, referred to by number. */
+/** One line per control, those that strict mode requires marked; reasons and mends once each below, referred to by number. */
 export function formatEnforcement(report: EnforcementReport): string {
   const notes: string[] = [];
   const noteOf = (reason: string, remedy: string): string => {
@@ -11,10 +12,15 @@ export function formatEnforcement(report: EnforcementReport): string {
   };
   const rows = Object.entries(report.controls).map(([name, { level, reason, remedy }]) => {
     const note = reason === undefined ? '' : noteOf(reason, remedy ?? 'none known');
-    return `  ${name.padEnd(12)}${level.padEnd(9)}${note}`.trimEnd();
+    const required = REQUIRED.some((one) => one === name) ? 'required' : '';
+    return `  ${name.padEnd(12)}${level.padEnd(9)}${required.padEnd(10)}${note}`.trimEnd();
   });
   const head = `enforcement (kernel ${report.kernel}, cgroups: ${report.hierarchy}, mode: ${report.mode})`;
-  const verdict = report.refused ? [`strict mode runs no job here: ${report.reason ?? ''}`] : [];
+  const missing = REQUIRED.filter((name) => report.controls[name]?.level !== 'full');
+  const verdict =
+    missing.length === 0
+      ? ['every required control is full: strict mode runs jobs here']
+      : [`strict mode runs no job here: ${missing.join(', ')} must be full`];
   return [head, ...rows, ...notes.map((note, index) => `  [${index + 1}] ${note}`), ...verdict, ''].join(
     '\n',
   );
