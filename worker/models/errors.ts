@@ -70,7 +70,7 @@ const THROTTLE = /rate.?limit|throttl|too many (requests|tokens)|tokens per (min
 const QUOTA = /insufficient_quota|insufficient.?balance|billing_(hard_limit|not_active)|credit balance/i;
 const UNKNOWN_MODEL = /model_not_found|model .{0,120}(does not exist|not found|not exist)|unknown model/i;
 const FILTERED = /content_filter|content_policy|data_inspection_failed/i;
-const BUDGET = /^(DJ_)?(monthly_)?budget(_exceeded)?$/i;
+const BUDGET = /^(DJ_)?(monthly_)?budget(_exceeded|_spent)?$/i;
 
 interface ErrorText {
   message: string;

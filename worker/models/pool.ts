@@ -11,9 +11,10 @@ const SHORT_WAIT_MS = 20_000;
 const COOL_MS = 30_000;
 const COOL_REFUSED_MS = 300_000;
 const COOL_LIMIT_MS = 600_000;
-/** How long a gateway may be away, and how often a connection to it may break in mid-answer. */
+/** How long a gateway may be away. */
 const GATEWAY_AWAY_MS = 120_000;
-const GATEWAY_CUTS = 3;
+/** How often per turn a break in mid-answer counts as the gateway's; further ones are the model's behind it. */
+const GATEWAY_CUTS = 1;
 
 const MOVE_ON: ReadonlySet<FailureKind> = new Set([
   'quota',
@@ -68,16 +69,20 @@ function sumUp(failed: readonly Failed[]): ModelError {
 }
 
 /** Repeats to the same model while the gateway is away; gives the answer or a failure of another kind. */
-async function attemptThroughGateway<T>(request: PoolRequest<T>, entry: ModelEntry): Promise<T> {
+async function attemptThroughGateway<T>(
+  request: PoolRequest<T>,
+  entry: ModelEntry,
+  turn: { cuts: number },
+): Promise<T> {
   let awaySince: number | undefined;
-  let cuts = 0;
   for (let waitMs = 100; ; waitMs = Math.min(waitMs * 2, 2000)) {
     try {
       return await request.attempt(entry);
     } catch (error) {
       if (!(error instanceof ModelError) || error.kind !== 'gateway') throw error;
-      cuts += error.answered ? 1 : 0;
-      if (cuts > GATEWAY_CUTS) throw new ModelError('network', error.message, { answered: true });
+      turn.cuts += error.answered ? 1 : 0;
+      if (error.answered && turn.cuts > GATEWAY_CUTS)
+        throw new ModelError('network', error.message, { answered: true });
       awaySince ??= request.now();
       if (request.now() - awaySince >= GATEWAY_AWAY_MS) throw error;
       // Said once per outage, and again whenever text was streamed that must be dropped.
@@ -119,13 +124,14 @@ export async function askPool<T>(request: PoolRequest<T>): Promise<{ answer: T; 
   const failures: Failed[] = [];
   let entry = chain[0] as ModelEntry;
   let retries = 0;
+  const turn = { cuts: 0 };
   const tried = new Set<ModelEntry>();
   for (;;) {
     try {
       const repeated = tried.has(entry);
       tried.add(entry);
       if (repeated) retries += 1;
-      const answer = await attemptThroughGateway(request, entry);
+      const answer = await attemptThroughGateway(request, entry, turn);
       request.cooling.delete(coolingKey(entry));
       return { answer, entry };
     } catch (error) {

@@ -134,7 +134,15 @@ test('a gateway that is away is asked again for the same model, cools nothing an
 
 test('a gateway that answers and breaks again and again is the failure of the model behind it', async () => {
   const models = [model('m1', { gateway: true }), model('m2', { gateway: true })];
-  const result = await ask(models, only('m1', fails('gateway', { answered: true })));
-  assert.equal(result.outcome, 'm2');
-  assert.equal(result.asked.filter((id) => id === 'm1').length, 4);
+  const breaks = fails('gateway', { answered: true });
+  const moved = await ask(models, only('m1', breaks));
+  assert.deepEqual(
+    [moved.asked, moved.moves],
+    [
+      ['m1', 'm1', 'm2'],
+      ['m1>m1 gateway', 'm1>m2 network'],
+    ],
+  );
+  const alone = await ask([model('m1', { gateway: true })], breaks);
+  assert.equal(alone.asked.length, 2 + RETRIES_PER_TURN);
 });

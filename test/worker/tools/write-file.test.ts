@@ -142,14 +142,14 @@ test('the plan of a write names the hashes before and after, and changes nothing
     TOOLS.find((tool) => tool.name === name)?.plan?.(args, context);
   const hash = (text: string) => createHash('sha256').update(text).digest('hex');
   assert.deepEqual(await plan('write_file', { path: 'f', content: 'new' }), {
-    path: 'f',
+    path: path('f'),
     before: null,
     after: hash('new'),
   });
   write('f', 'a\r\nb\r\n');
   const args = { path: 'f', old_string: 'a\nb', new_string: 'c\nd' };
   assert.deepEqual(await plan('edit_file', args), {
-    path: 'f',
+    path: path('f'),
     before: hash('a\r\nb\r\n'),
     after: hash('c\r\nd\r\n'),
   });

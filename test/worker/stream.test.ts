@@ -1,0 +1,352 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import {
+  contentChunk,
+  cut,
+  type FakeOpenAI,
+  type FakeOptions,
+  finishChunk,
+  httpError,
+  type Reply,
+  reset,
+  type Script,
+  type Step,
+  stall,
+  startFakeOpenAI,
+  toolCallChunk,
+} from '../../worker/index.ts';
+import {
+  makeFolder,
+  readerText,
+  readSession,
+  runWorker,
+  startWorker,
+  terminal,
+  type WorkerEnd,
+} from './worker-process.ts';
+
+async function startFake(t: TestContext, script: Script, options?: FakeOptions): Promise<FakeOpenAI> {
+  const fake = await startFakeOpenAI(script, options);
+  t.after(() => fake.stop());
+  return fake;
+}
+
+/** Runs one prompt on session `s` against the fake. */
+async function hello(
+  t: TestContext,
+  fake: FakeOpenAI,
+  env: Record<string, string> = {},
+): Promise<WorkerEnd & { home: string }> {
+  const home = makeFolder(t);
+  const end = await runWorker(t, ['-p', 'hello', '--session-id', 's'], { baseUrl: fake.baseUrl, home, env });
+  terminal(end.events);
+  return { ...end, home };
+}
+
+/** How long ago the first request arrived: leaves out the start of the process on a busy machine. */
+const sinceRequestMs = (fake: FakeOpenAI): number => Date.now() - (fake.requests[0]?.arrivedMs ?? 0);
+const event = (chunk: unknown): string => `data: ${JSON.stringify(chunk)}\n\n`;
+const DONE = 'data: [DONE]\n\n';
+const tokens = (end: WorkerEnd): string[] =>
+  end.events.flatMap((one) => (one.type === 'token' ? [one.text] : []));
+const doneText = (end: WorkerEnd): string => {
+  const last = terminal(end.events);
+  assert.equal(last.type, 'done', JSON.stringify(last));
+  return last.type === 'done' ? last.text : '';
+};
+const errorCode = (end: WorkerEnd): string => {
+  const last = terminal(end.events);
+  assert.equal(last.type, 'error', JSON.stringify(last));
+  assert.equal(end.code, 1);
+  return last.type === 'error' ? last.code : '';
+};
+const warnings = (end: WorkerEnd): string[] =>
+  end.stderr.split('\n').filter((line) => /"level":"(warn|error)"/.test(line));
+
+test('C001: one byte per write, the text is whole everywhere', async (t) => {
+  const bytes = Buffer.from(event(contentChunk('北🌍“')) + event(finishChunk('stop')) + DONE);
+  const raw: Step[] = [...bytes].map((byte) => Buffer.from([byte]));
+  const end = await hello(t, await startFake(t, [{ raw }]));
+  assert.equal(doneText(end), '北🌍“');
+  const stored = JSON.stringify(readSession(end.home, 's'));
+  assert.ok(stored.includes('北🌍“') && !`${stored}${end.stdout}`.includes('\uFFFD'));
+});
+
+test('C002: a CRLF cut between two writes; each delta arrives before the stream closes', async (t) => {
+  const line = (text: string): string => event(contentChunk(text)).replace(/\n/g, '\r\n');
+  const raw: Step[] = ['a', 'b', 'c'].flatMap((text) => [line(text).slice(0, -1), { pauseMs: 50 }, '\n']);
+  const fake = await startFake(t, [{ raw: [...raw, { pauseMs: 300 }, event(finishChunk('stop')), DONE] }]);
+  const home = makeFolder(t);
+  const worker = startWorker(t, ['-p', 'hello'], { baseUrl: fake.baseUrl, home });
+  await worker.seen((one) => one.type === 'token' && one.text === 'a');
+  assert.ok(!worker.stdout().includes('"done"'));
+  const end = await worker.ended;
+  assert.deepEqual(tokens(end), ['a', 'b', 'c']);
+});
+
+test('C004: comments and ids between events bring no event and no warning', async (t) => {
+  const raw = [
+    ': OPENROUTER PROCESSING\n\n'.repeat(3),
+    event(contentChunk('a')),
+    'id: 1\n: ping\n\n',
+    ': ping\n\n',
+    event(contentChunk('b')),
+    event(finishChunk('stop')),
+    DONE,
+  ];
+  const end = await hello(t, await startFake(t, [{ raw }]));
+  assert.deepEqual([doneText(end), tokens(end), warnings(end)], ['ab', ['a', 'b'], []]);
+});
+
+test('C005: a damaged event fails the attempt with its own kind', async (t) => {
+  const end = await hello(
+    t,
+    await startFake(t, [{ raw: [event(contentChunk('a')), 'data: {"choices":[{"del\n\n'] }]),
+  );
+  assert.equal(errorCode(end), 'model_malformed');
+});
+
+test('C007: however the body ends, without a finish it is a failed attempt and never stored', async (t) => {
+  const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n';
+  const half = event(contentChunk('half an ans'));
+  const framed = `${half.length.toString(16)}\r\n${half}\r\n`;
+  const endings: Step[][] = [
+    [head + framed, { pauseMs: 20 }, '0\r\n\r\n'],
+    [head + framed, { pauseMs: 20 }, { cut: 'reset' }],
+    [head + framed, { pauseMs: 20 }, 'ff\r\ndata: {"ch'],
+  ];
+  const check = async (wire: Step[]): Promise<void> => {
+    const end = await hello(t, await startFake(t, [{ wire }]));
+    assert.match(errorCode(end), /^model_(early_end|network)$/);
+    assert.ok(!readSession(end.home, 's').some((line) => line.type === 'assistant'));
+    assert.equal(readerText(end.events.slice(0, -1).filter((one) => one.type !== 'token')), '');
+  };
+  await Promise.all(endings.map(check));
+});
+
+test('usage is summed over the requests of a run, not over the figures of one stream', async (t) => {
+  const usage = (n: number): unknown => ({
+    choices: [],
+    usage: { prompt_tokens: 10, completion_tokens: n, total_tokens: 10 + n },
+  });
+  const stream = (first: unknown, reason: string): Reply => ({
+    raw: [usage(1), first, usage(5), finishChunk(reason), usage(9)].map(event).concat(DONE),
+  });
+  const fake = await startFake(t, [
+    stream(toolCallChunk('glob', { pattern: '*' }), 'tool_calls'),
+    stream(contentChunk('ok'), 'stop'),
+  ]);
+  const last = terminal((await hello(t, fake)).events);
+  assert.deepEqual(last.type === 'done' ? [last.turns, last.usage] : last, [
+    2,
+    { inputTokens: 20, outputTokens: 18, totalTokens: 38 },
+  ]);
+});
+
+test('C016: empty arguments are no arguments, and a missing one is an error result', async (t) => {
+  const seen: string[] = [];
+  const fake = await startFake(t, ({ index, body }) => {
+    for (const message of body.messages) {
+      for (const call of message.tool_calls ?? []) seen.push(call.function.arguments);
+    }
+    return { sse: index === 0 ? [toolCallChunk('read_file', '')] : [contentChunk('ok')] };
+  });
+  const end = await hello(t, fake);
+  assert.equal(doneText(end), 'ok');
+  const result = end.events.find((one) => one.type === 'tool_result');
+  assert.ok(
+    result?.type === 'tool_result' && result.isError && result.content.includes('path'),
+    JSON.stringify(result),
+  );
+  assert.deepEqual(seen, ['{}']);
+});
+
+test('arguments that do not parse are an error result, never run, and the history stays valid', async (t) => {
+  const fake = await startFake(t, [
+    { sse: [toolCallChunk('bash', '{"command":"touch ran"')] },
+    { sse: [contentChunk('ok')] },
+  ]);
+  const end = await hello(t, fake);
+  assert.equal(doneText(end), 'ok');
+  const result = end.events.find((one) => one.type === 'tool_result');
+  assert.ok(result?.type === 'tool_result' && result.isError && result.content.includes('not valid JSON'));
+  assert.ok(!readSession(end.home, 's').some((line) => line.type === 'tool_started'));
+});
+
+test('no tool runs from an answer that was cut by length', async (t) => {
+  const fake = await startFake(t, [
+    { sse: [toolCallChunk('bash', { command: 'touch ran' }), finishChunk('length')] },
+    { sse: [contentChunk('ok')] },
+  ]);
+  const end = await hello(t, fake);
+  assert.equal(doneText(end), 'ok');
+  assert.ok(!readSession(end.home, 's').some((line) => line.type === 'tool_started'));
+});
+
+test('C019: calls are run whatever the finish says', async (t) => {
+  for (const reason of ['stop', 'end_turn']) {
+    const fake = await startFake(t, [
+      { sse: [toolCallChunk('glob', { pattern: '*' }), finishChunk(reason)] },
+      { sse: [contentChunk('ok')] },
+    ]);
+    const end = await hello(t, fake);
+    assert.equal(doneText(end), 'ok');
+    assert.equal(fake.requests[1]?.body.messages.at(-1).role, 'tool');
+  }
+});
+
+test('C020: after a fallback the reader ends with the text of the second model alone, and so does the log', async (t) => {
+  const fake = await startFake(t, ({ body }) =>
+    body.model === 'm1' ? cut([contentChunk('Hello wor')]) : { sse: [contentChunk('Hello world!')] },
+  );
+  const end = await hello(t, fake, { DJINN_MODEL: 'm1', DJINN_FALLBACKS: 'm2' });
+  assert.equal(doneText(end), 'Hello world!');
+  assert.equal(readerText(end.events), 'Hello world!');
+  assert.deepEqual(
+    end.events.find((one) => one.type === 'fallback'),
+    { type: 'fallback', from: 'm1', to: 'm2', reason: 'network', discard: true },
+  );
+  const answers = readSession(end.home, 's').filter((line) => line.type === 'assistant');
+  assert.deepEqual(
+    answers.map((line) => line.data.text),
+    ['Hello world!'],
+  );
+});
+
+test('C022: no form of Retry-After makes the second request come at once', async (t) => {
+  const check = async (value: string, atLeastMs: number): Promise<void> => {
+    const limited = httpError(429, { code: 'rate_limit_exceeded' }, { 'retry-after': value });
+    const fake = await startFake(t, [limited, { sse: [contentChunk('ok')] }]);
+    assert.equal(doneText(await hello(t, fake)), 'ok');
+    const [first, second] = fake.requests.map((request) => request.arrivedMs);
+    const waitMs = (second ?? 0) - (first ?? 0);
+    assert.ok(waitMs >= atLeastMs && waitMs <= 4000, `${value}: ${waitMs} ms`);
+  };
+  await Promise.all([check('1', 950), check('-3', 400), check('99999999', 400), check('120junk', 400)]);
+});
+
+test('C023: an exhausted quota is asked once and named, within two seconds', async (t) => {
+  const fake = await startFake(t, [
+    httpError(429, { code: 'insufficient_quota', message: 'You exceeded your current quota' }),
+  ]);
+  const end = await hello(t, fake);
+  assert.equal(errorCode(end), 'model_quota');
+  assert.match(end.stdout, /insufficient_quota/);
+  assert.equal(fake.requests.length, 1);
+  assert.ok(sinceRequestMs(fake) < 2000);
+});
+
+test('when all models fail the error names each with its own status', async (t) => {
+  const fake = await startFake(t, ({ body }) =>
+    httpError(body.model === 'm1' ? 402 : 401, { message: `no ${body.model}` }),
+  );
+  const end = await hello(t, fake, { DJINN_MODEL: 'm1', DJINN_FALLBACKS: 'm2' });
+  const last = terminal(end.events);
+  assert.match(last.type === 'error' ? last.message : '', /m1: 402.*m2: 401/);
+});
+
+test('a bad request is not repeated and not tried on another model', async (t) => {
+  const fake = await startFake(t, [httpError(400, { message: 'unknown parameter' })]);
+  assert.equal(errorCode(await hello(t, fake, { DJINN_FALLBACKS: 'm2' })), 'model_bad_request');
+  assert.equal(fake.requests.length, 1);
+});
+
+test('C026: comments do not keep a stalled stream alive, nor does silence before or after the head', async (t) => {
+  const warm: Step[] = Array.from({ length: 30 }, (_, n) => (n % 2 === 0 ? { pauseMs: 200 } : ': ka\n\n'));
+  const replies: Reply[] = [
+    { raw: [event(contentChunk('a')), ...warm], hold: true },
+    { raw: [event(contentChunk('a'))], hold: true },
+    stall(),
+  ];
+  const check = async (reply: Reply): Promise<void> => {
+    const fake = await startFake(t, ({ body }) =>
+      body.model === 'm1' ? reply : { sse: [contentChunk('ok')] },
+    );
+    const end = await hello(t, fake, {
+      DJINN_IDLE_TIMEOUT_MS: '700',
+      DJINN_MODEL: 'm1',
+      DJINN_FALLBACKS: 'm2',
+    });
+    assert.equal(doneText(end), 'ok');
+    const fallback = end.events.find((one) => one.type === 'fallback');
+    assert.equal(fallback?.type === 'fallback' ? fallback.reason : '', 'stall');
+    assert.ok(sinceRequestMs(fake) < 4000);
+  };
+  await Promise.all(replies.map(check));
+});
+
+test('C028: a JSON answer counts; a page, nothing and an error on an open socket fail at once', async (t) => {
+  const message = { role: 'assistant', content: 'whole' };
+  const whole = await startFake(t, [{ json: { choices: [{ index: 0, message, finish_reason: 'stop' }] } }]);
+  assert.equal(doneText(await hello(t, whole)), 'whole');
+  const page = `<html>${'x'.repeat(5000)}</html>`;
+  const replies: Reply[] = [
+    { headers: { 'content-type': 'text/html' }, body: page },
+    { status: 204 },
+    { ...httpError(404, { message: 'nothing here' }), hold: true },
+  ];
+  const check = async (reply: Reply): Promise<void> => {
+    const fake = await startFake(t, [reply]);
+    const end = await hello(t, fake);
+    assert.match(errorCode(end), /^model_(not_api|unknown_model)$/);
+    assert.ok(sinceRequestMs(fake) < 2500 && end.stderr.length < 2000);
+    assert.equal(fake.requests.length, 1);
+  };
+  await Promise.all(replies.map(check));
+});
+
+test('a finished answer whose server sends neither [DONE] nor an end is taken after a moment', async (t) => {
+  const fake = await startFake(t, [
+    { raw: [event(contentChunk('all')), event(finishChunk('stop'))], hold: true },
+  ]);
+  assert.equal(doneText(await hello(t, fake)), 'all');
+  assert.ok(sinceRequestMs(fake) < 4000);
+});
+
+test('C030: reasoning is streamed as such, sent back on rounds with calls, and never part of the answer', async (t) => {
+  const reasoning = { choices: [{ index: 0, delta: { reasoning_content: 'think' }, finish_reason: null }] };
+  const fake = await startFake(t, [
+    { sse: [reasoning, toolCallChunk('glob', { pattern: '*' })] },
+    { sse: [reasoning, contentChunk('ok')] },
+  ]);
+  const end = await hello(t, fake);
+  assert.equal(doneText(end), 'ok');
+  assert.equal(end.events.filter((one) => one.type === 'token' && one.reasoning === true).length, 2);
+  assert.equal(
+    fake.requests[1]?.body.messages.find((m: { role: string }) => m.role === 'assistant').reasoning_content,
+    'think',
+  );
+});
+
+test('the model is reached over a unix socket, and the connection is used again', async (t) => {
+  const home = makeFolder(t);
+  const fake = await startFake(
+    t,
+    [{ sse: [toolCallChunk('glob', { pattern: '*' })] }, { sse: [contentChunk('ok')] }],
+    {
+      socketPath: `${home}/model.sock`,
+    },
+  );
+  assert.match(fake.baseUrl, /^unix:/);
+  assert.equal(doneText(await hello(t, fake)), 'ok');
+});
+
+test('a reset before the answer is tried again on the same model', async (t) => {
+  const fake = await startFake(t, [reset(), { sse: [contentChunk('ok')] }]);
+  const end = await hello(t, fake);
+  assert.equal(doneText(end), 'ok');
+  assert.equal(fake.requests.length, 2);
+});
+
+test('the key goes to the model and nowhere else', async (t) => {
+  const key = 'sk-test-canary-key';
+  const fake = await startFake(t, ({ index, headers }) =>
+    index === 0
+      ? { sse: [toolCallChunk('bash', { command: 'env' })] }
+      : httpError(401, { message: `Incorrect API key provided: ${headers.authorization}` }),
+  );
+  const end = await hello(t, fake);
+  assert.equal(fake.requests[0]?.headers.authorization, `Bearer ${key}`);
+  assert.equal(errorCode(end), 'model_auth');
+  assert.ok(!`${end.stdout}${end.stderr}${JSON.stringify(readSession(end.home, 's'))}`.includes(key));
+});
