@@ -1,4 +1,5 @@
 // The edit_file tool: exact replacements in a file, all of them or none. Bytes outside the matches never change.
+import { resolve } from 'node:path';
 import { replaceFile } from './atomic-replace.ts';
 import { defineTool, describe, ToolError } from './define-tool.ts';
 import { hashBytes } from './file-hash.ts';
@@ -58,7 +59,7 @@ export const editFileTool = defineTool<Arguments>({
   async plan(args, { cwd }) {
     const { bytes } = await readForEdit(args.path, await boundsOf(cwd));
     const edited = applyEdits(bytes, editsOf(args));
-    return { path: args.path, before: hashBytes(bytes), after: hashBytes(edited.bytes) };
+    return { path: resolve(cwd, args.path), before: hashBytes(bytes), after: hashBytes(edited.bytes) };
   },
   async run(args, { cwd, signal }) {
     const edits = editsOf(args);

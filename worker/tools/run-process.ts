@@ -5,17 +5,17 @@ import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type CallProcesses, followCall, snapshotGroup } from './call-processes.ts';
+import { collectOutput, type Output } from './collect-output.ts';
 import { describe, ToolError } from './define-tool.ts';
 import { openOutputPipe } from './output-pipe.ts';
-import { createOutputWindow } from './output-window.ts';
 import { readGroup } from './process-table.ts';
 import type { LeftProcess } from './types.ts';
 
 /** Between TERM and KILL. */
 const TERM_GRACE_MS = 1000;
-/** After the shell's exit, output counts as complete when none came for this long, at the latest after the second. */
-const QUIET_MS = 50;
-const DRAIN_LIMIT_MS = 500;
+const POLL_MS = 50;
+/** For the rest of a group that the kernel kills for memory. */
+const DYING_LIMIT_MS = 500;
 
 // The join comes before exec, so nothing of the command runs outside the group. Descriptor 3 tells a failed join from
 // the command's own exit codes.
@@ -60,7 +60,7 @@ export async function runProcess(command: ShellCommand): Promise<ShellEnd> {
   }
   const exit = exitOf(child);
   const refused = textOf(child.stdio[3] as Readable);
-  const output = collect(reader);
+  const output = collectOutput(reader);
   const processes = followCall(child.pid as number, { procsFile, before, pipe });
   try {
     const cause = await waitForEnd(command, exit, processes);
@@ -148,62 +148,11 @@ async function waitForEnd(
   processes.signal('SIGTERM');
   processes.signal('SIGCONT');
   for (const endMs = Date.now() + TERM_GRACE_MS; Date.now() < endMs && processes.find().length > 0; ) {
-    await sleep(QUIET_MS);
+    await sleep(POLL_MS);
   }
   // A process in an uninterruptible wait survives even KILL: the call returns all the same.
   if (await processes.kill()) await exit.done;
   return cause;
-}
-
-interface Output {
-  text(): string;
-  ended(): boolean;
-  /** Resolves when what was written before the shell's exit has arrived. */
-  settled(): Promise<void>;
-  abandon(): void;
-}
-
-function collect(reader: Readable & { unref?(): unknown }): Output {
-  const window = createOutputWindow();
-  let ended = false;
-  let lastDataMs = Date.now();
-  const onData = (chunk: Buffer) => {
-    window.push(chunk);
-    lastDataMs = Date.now();
-  };
-  reader.on('data', onData);
-  reader.on('error', () => {}); // 'close' follows.
-  const closed = new Promise<void>((resolve) => {
-    const end = () => {
-      ended = true;
-      resolve();
-    };
-    reader.once('end', end);
-    reader.once('close', end);
-  });
-  return {
-    text: () => window.text(),
-    ended: () => ended,
-    async settled() {
-      const exitMs = Date.now();
-      for (;;) {
-        const quietSinceMs = Math.max(exitMs, lastDataMs);
-        const nowMs = Date.now();
-        if (ended || nowMs - quietSinceMs >= QUIET_MS || nowMs - exitMs >= DRAIN_LIMIT_MS) return;
-        await Promise.race([closed, sleep(quietSinceMs + QUIET_MS - nowMs)]);
-      }
-    },
-    abandon() {
-      if (ended) return;
-      // Closing would kill background processes that still write (SIGPIPE); reading at full speed would cost a core.
-      reader.off('data', onData);
-      reader.on('data', () => {
-        reader.pause();
-        setTimeout(() => reader.resume(), QUIET_MS).unref();
-      });
-      reader.unref?.();
-    },
-  };
 }
 
 /** The search reads all of /proc, so it is made only when there is a sign that something lives. */
@@ -217,8 +166,8 @@ async function leftOf(
   if (isQuiet && (procsFile === undefined || readGroup(procsFile).size === 0)) return [];
   let left = processes.find();
   // A group that the kernel kills for memory does not die all at once.
-  const endMs = Date.now() + (child.signalCode === 'SIGKILL' ? DRAIN_LIMIT_MS : 0);
-  for (; left.length > 0 && Date.now() < endMs; left = processes.find()) await sleep(QUIET_MS);
+  const endMs = Date.now() + (child.signalCode === 'SIGKILL' ? DYING_LIMIT_MS : 0);
+  for (; left.length > 0 && Date.now() < endMs; left = processes.find()) await sleep(POLL_MS);
   return left.map(({ pid, startTicks }) => ({ pid, startTicks }));
 }
 

@@ -29,6 +29,7 @@ export interface ToolOutcome {
 
 /** SHA-256 (hex) of a file before and after a write; `before` is null when the file does not exist. */
 export interface WritePlan {
+  /** Absolute. */
   path: string;
   before: string | null;
   after: string;

@@ -1,4 +1,5 @@
 // The write_file tool: the whole content of a file, exactly as given.
+import { resolve } from 'node:path';
 import { replaceFile, statFile } from './atomic-replace.ts';
 import { defineTool, ToolError } from './define-tool.ts';
 import { hashBytes, hashFile } from './file-hash.ts';
@@ -30,7 +31,11 @@ export const writeFileTool = defineTool<Arguments>({
   },
   effect: 'write',
   async plan({ path, content }, { cwd }) {
-    return { path, before: await hashFile(path, cwd), after: hashBytes(Buffer.from(content)) };
+    return {
+      path: resolve(cwd, path),
+      before: await hashFile(path, cwd),
+      after: hashBytes(Buffer.from(content)),
+    };
   },
   async run({ path, content }, { cwd, signal }) {
     const bytes = Buffer.from(content);
