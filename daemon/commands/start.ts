@@ -30,6 +30,7 @@ const APP_ROOT = join(import.meta.dirname, '../..');
 
 export async function run(args: string[], context: CommandContext): Promise<number> {
   const { values } = parseCommandArgs(args, { entered: { type: 'boolean', default: false } });
+  process.umask(0o022); // what is made for other users to read must not depend on the caller's shell
   const config = loadConfig(context.env);
   const log = createLogger(config, 'start');
   const uid = process.getuid?.() ?? 0;
@@ -87,7 +88,7 @@ async function serveUntilStopped(config: Config, log: Logger, held: Held): Promi
     log.error({ err: error }, 'not everything could be stopped or removed');
     code = 1;
   });
-  if (held.entered) await unbindApp(places(config).app);
+  if (held.entered) await unbindApp(config);
   removeRunFiles(config, held.runLock);
   held.stateLock.release();
   return code;

@@ -9,6 +9,8 @@ const RUN_ENTRIES = ['spawner.sock', 'pg', 'pg-lib', 'pg_hba.conf', 'pg_ident.co
 /** Where a parent puts its own parts below the configured directories. */
 export const places = (config: Config) => ({
   app: join(config.runDir, 'app'),
+  /** Only where the installation is not readable for the daemon's user. */
+  appCopy: join(config.stateDir, 'app'),
   databaseHome: join(config.stateDir, 'postgres'),
   databaseSocket: join(config.runDir, 'pg'),
   cgroupMemo: join(config.runDir, 'cgroup'),

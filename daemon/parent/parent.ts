@@ -1,5 +1,5 @@
 // Runs database, spawner and daemon in this order and ends them in the reverse one. Serves nothing itself.
-import { rmdirSync } from 'node:fs';
+import { rmdirSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import type { Logger } from 'pino';
@@ -164,8 +164,10 @@ export class Parent {
   }
 }
 
-/** Takes the bound installation away again; the running program keeps what it has loaded. */
-export async function unbindApp(appDir: string): Promise<void> {
-  await execa('umount', ['--lazy', appDir], { reject: false, env: { PATH: '/usr/bin:/bin' } });
-  rmdirSync(appDir);
+/** Takes the bound installation away again, and its copy if there was one; the running program keeps what it has loaded. */
+export async function unbindApp(config: Config): Promise<void> {
+  const { app, appCopy } = places(config);
+  await execa('umount', ['--lazy', app], { reject: false, env: { PATH: '/usr/bin:/bin' } });
+  rmdirSync(app);
+  rmSync(appCopy, { recursive: true, force: true });
 }

@@ -1,7 +1,8 @@
 // Replaces the process by itself inside a delegated scope (where systemd runs) and a private mount namespace, in which
 // the installation is bound read-only at a place that the daemon's user can reach. The pid stays the same.
-import { join, relative } from 'node:path';
+import { relative } from 'node:path';
 import type { Config, Env } from '../config.ts';
+import { places } from './directories.ts';
 import { delegatedScope, replaceProcess, systemdManagesCgroups } from './replace.ts';
 
 /** Runs in the new namespace: $1 the installation, $2 where it is bound, $3 a user that must be able to read it,
@@ -56,7 +57,7 @@ export async function reenter(entry: Reentry): Promise<never> {
     entry.appRoot,
     entry.appDir,
     entry.user,
-    join(entry.config.stateDir, 'app'),
+    places(entry.config).appCopy,
     node,
     ...entry.args,
   ];
