@@ -1,9 +1,15 @@
 // The metrics of djinnd in a registry of its own. Labels are bounded: never an id, an address or a caller's words.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
+/** `queued` is null where only the database knows and cannot be asked. */
+export interface JobCounts {
+  queued: number | null;
+  running: number;
+}
+
 /** Read when the metrics are scraped. What is not known yet is null and then absent. */
 export interface MetricSources {
-  jobs(): { queued: number; running: number } | null;
+  jobs(): Promise<JobCounts | null> | JobCounts | null;
   spawnerUp(): boolean;
   /** Control name to full, partial or none. */
   enforcement(): Record<string, { level: 'full' | 'partial' | 'none' }> | null;
@@ -120,11 +126,11 @@ function watchSources(registry: Registry, sources: MetricSources): void {
     help: 'Jobs that wait or run now.',
     labelNames: ['state'] as const,
     registers,
-    collect() {
+    async collect() {
+      const jobs = await sources.jobs();
       this.reset();
-      const jobs = sources.jobs();
       if (jobs === null) return;
-      this.set({ state: 'queued' }, jobs.queued);
+      if (jobs.queued !== null) this.set({ state: 'queued' }, jobs.queued);
       this.set({ state: 'running' }, jobs.running);
     },
   });

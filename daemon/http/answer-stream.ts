@@ -32,18 +32,16 @@ export async function answerStream(
   const { jobId, after, follow } = wanted;
   const stream = streams.open(reply.raw);
   try {
+    const over = wanted.sse && after !== undefined && (await hasEnded(deps, request, jobId));
     const options = { ...(after === undefined ? {} : { after }), follow, signal: stream.signal };
-    let source = await deps.jobs.events(request.caller, jobId, options);
-    const format = wanted.sse ? SSE : NDJSON;
-    if (wanted.sse && after !== undefined && (await deps.jobs.get(request.caller, jobId)).state === 'ended') {
-      const rest = await unlessEmpty(source);
-      if (rest === null) {
-        // An event source that has read everything would reconnect for ever; 204 is how it is told to stop.
-        await reply.code(204).send();
-        return 'complete';
-      }
-      source = rest;
+    const source = await deps.jobs.events(request.caller, jobId, options);
+    const lines = over ? await unlessEmpty(source) : source;
+    if (lines === null) {
+      // An event source that has read everything would reconnect for ever; 204 is how it is told to stop.
+      await reply.code(204).send();
+      return 'complete';
     }
+    const format = wanted.sse ? SSE : NDJSON;
     reply.hijack();
     reply.raw.writeHead(200, {
       ...(reply.getHeaders() as Record<string, string>),
@@ -52,12 +50,16 @@ export async function answerStream(
       'x-accel-buffering': 'no',
     });
     reply.raw.flushHeaders();
-    const end = await pumpStream(reply.raw, source, { stream, format, heartbeatMs });
+    const end = await pumpStream(reply.raw, lines, { stream, format, heartbeatMs });
     if (end.kind === 'failed') request.log.error({ err: end.error, jobId }, 'stream failed');
     return end.kind === 'cut' && stream.reason === 'gone' ? 'client_gone' : end.kind;
   } finally {
     stream.close();
   }
+}
+
+async function hasEnded(deps: HttpDeps, request: FastifyRequest, jobId: string): Promise<boolean> {
+  return (await deps.jobs.get(request.caller, jobId)).state === 'ended';
 }
 
 /** The same source, or null when it has nothing to give. */
