@@ -3,24 +3,16 @@
 import { mkdirSync, rmdirSync } from 'node:fs';
 import { release } from 'node:os';
 import { dirname, join } from 'node:path';
-import { errnoOf, LimitError, TreeError } from './errors.ts';
-import {
-  fileSystemType,
-  isCgroup2,
-  readOptional,
-  readPids,
-  readValue,
-  readWords,
-  writeValue,
-} from './files.ts';
+import { errnoOf, TreeError } from './errors.ts';
+import { fileSystemType, isCgroup2, readPids, readWords } from './files.ts';
 import { defaultRoot, detectHierarchy, type Hierarchy } from './hierarchy.ts';
-import { applySetting, type Setting } from './limits.ts';
+import type { Setting } from './limits.ts';
 import { removeTree } from './remove.ts';
 import { claimRoot, enableOnce, ensureRoot, PROBE_PREFIX } from './tree.ts';
+import { probeEvents, probeFreeze, probeIo, probeKill, tryLimits } from './trials.ts';
 import type { Control, ControlReport, ProbeReport } from './types.ts';
 
 const CONTROLLERS = ['memory', 'pids', 'cpu', 'io'] as const;
-const FULL: ControlReport = { level: 'full' };
 
 /** Where to look. */
 export interface ProbeOptions {
@@ -31,7 +23,7 @@ export interface ProbeOptions {
   /**
    * The directory that was given to this program alone. It is made when its parent exists (and removed again),
    * and processes that sit in it are moved to its `supervisor` leaf, as openTree does. Without it the own
-   * cgroup is looked at and nothing is moved.
+   * cgroup is looked at; it is taken for ours when no other process is in it, as in a unit of its own.
    */
   delegated?: string;
 }
@@ -48,7 +40,7 @@ export async function probe(options: ProbeOptions = {}): Promise<ProbeReport> {
   try {
     const created = ensureRoot(root, CONTROLLERS, procRoot);
     try {
-      if (options.delegated !== undefined && readPids(root).length > 0) await claimRoot(root);
+      if (isOurs(root, options)) await claimRoot(root);
       return { ...base, root, controls: await probeControls(root, hierarchy, procRoot) };
     } finally {
       if (created) rmdirSync(root);
@@ -57,6 +49,13 @@ export async function probe(options: ProbeOptions = {}): Promise<ProbeReport> {
     const { reason, remedy } = refusal(root, error);
     return { ...base, root: null, controls: allNone(reason, remedy) };
   }
+}
+
+/** Whether processes that sit in the root may be moved: without that no controller can be enabled. */
+function isOurs(root: string, options: ProbeOptions): boolean {
+  const pids = readPids(root);
+  if (pids.length === 0) return false;
+  return options.delegated !== undefined || pids.every((pid) => pid === process.pid);
 }
 
 /** All controls as `none`, for the same reason. */
@@ -160,67 +159,4 @@ function whyMissing(root: string, name: string, hierarchy: Hierarchy): ControlRe
   }
   const remedy = `boot without cgroup_disable=${name} and cgroup v1, on a kernel that has the controller; above a nested cgroup hand it down`;
   return { level: 'none', reason: `${root}/cgroup.controllers has no ${name}`, remedy };
-}
-
-function tryLimits(dir: string, settings: Setting[], procRoot: string): ControlReport {
-  try {
-    for (const setting of settings) applySetting(dir, setting, procRoot);
-    return FULL;
-  } catch (error) {
-    if (!(error instanceof LimitError)) throw error;
-    const reason = `${error.file.slice(dir.length + 1)} does not take ${error.wanted}: ${error.got}`;
-    const remedy =
-      error.control === 'swap'
-        ? 'swapoff -a, or boot with swapaccount=1'
-        : 'use a kernel that has it (6.1 or later has all)';
-    return { level: 'none', reason, remedy };
-  }
-}
-
-function probeIo(dir: string): ControlReport {
-  if (readOptional(join(dir, 'io.stat')) === null) {
-    return { level: 'none', reason: 'io.stat cannot be read', remedy: 'use a kernel with CONFIG_BLK_CGROUP' };
-  }
-  const remedy = 'keep the state directory on a disk of its own';
-  return { level: 'partial', reason: 'input and output are counted, not limited', remedy };
-}
-
-function probeKill(dir: string): ControlReport {
-  const remedy = 'use Linux 5.14 or later';
-  try {
-    writeValue(join(dir, 'cgroup.kill'), '1');
-    return FULL;
-  } catch (error) {
-    const errno = errnoOf(error);
-    if (probeFreeze(dir).level === 'full') {
-      return {
-        level: 'partial',
-        reason: `no cgroup.kill (${errno}): freezes, kills one by one, thaws`,
-        remedy,
-      };
-    }
-    return { level: 'none', reason: `neither cgroup.kill (${errno}) nor cgroup.freeze works`, remedy };
-  }
-}
-
-function probeFreeze(dir: string): ControlReport {
-  const file = join(dir, 'cgroup.freeze');
-  try {
-    writeValue(file, '1');
-    const frozen = readValue(file);
-    writeValue(file, '0');
-    if (frozen === '1') return FULL;
-    return { level: 'none', reason: `cgroup.freeze reads back ${frozen}`, remedy: 'use Linux 5.2 or later' };
-  } catch (error) {
-    return {
-      level: 'none',
-      reason: `no cgroup.freeze (${errnoOf(error)})`,
-      remedy: 'use Linux 5.2 or later',
-    };
-  }
-}
-
-function probeEvents(dir: string): ControlReport {
-  if (/^populated 0$/m.test(readOptional(join(dir, 'cgroup.events')) ?? '')) return FULL;
-  return { level: 'none', reason: 'cgroup.events does not tell populated', remedy: 'use Linux 5.2 or later' };
 }

@@ -139,7 +139,7 @@ test('the probe names the controllers that a parent does not hand down', { skip 
   assert.match(controls.pids.remedy ?? '', /Delegate=/);
 });
 
-test('the probe of an own cgroup moves nothing, and says that a process is in the way', {
+test('a probe in a cgroup that it shares moves nothing, and says that processes are in the way', {
   skip,
 }, async (t) => {
   const own = freshRoot();
@@ -148,7 +148,7 @@ test('the probe of an own cgroup moves nothing, and says that a process is in th
   writeValue(join(own, '../cgroup.subtree_control'), '+memory +pids +cpu +io');
   const script = `import { probe } from ${JSON.stringify(import.meta.resolve('../../cgroups/index.ts'))};
     process.stdout.write(JSON.stringify(await probe()));`;
-  const shell = 'echo 0 > "$1/cgroup.procs"; exec "$2" --input-type=module-typescript -e "$3"';
+  const shell = 'echo 0 > "$1/cgroup.procs"; "$2" --input-type=module-typescript -e "$3"; exit $?';
   const report = JSON.parse(
     execFileSync('sh', ['-c', shell, 'sh', own, process.execPath, script], { encoding: 'utf8' }),
   );
@@ -160,7 +160,7 @@ test('the probe of an own cgroup moves nothing, and says that a process is in th
     ['domain', ''],
     'nothing was enabled half',
   );
-  assert.match(report.controls.memory.reason, /cannot be enabled .* \(EBUSY\): 1 processes sit in it/);
+  assert.match(report.controls.memory.reason, /cannot be enabled .* \(EBUSY\): 2 processes sit in it/);
   assert.equal(report.controls.kill.level, 'full');
   assert.deepEqual(
     readdirSync(own, { withFileTypes: true }).filter((entry) => entry.isDirectory()),

@@ -77,6 +77,7 @@ const facts = {
   pid: process.pid,
   path: tree.path,
   oomScoreAdj: readFileSync('/proc/self/oom_score_adj', 'utf8').trim(),
+  foundMemory: found.controls.memory.level,
   controls: report.controls,
   swept,
   sleepers: sleepers(),
