@@ -53,7 +53,8 @@ export const globTool = defineTool<Arguments>({
       }
       found.push(shown);
     }
-    const unreadable = gaps.unreadable > 0 ? `\n[${gaps.unreadable} directories could not be read]` : '';
+    const unreadable =
+      gaps.unreadable > 0 ? `\n[directories that could not be read: ${gaps.unreadable}]` : '';
     const list = found.length > 0 ? found.join('\n') : '[no files match]';
     return { content: list + stopped + unreadable, isError: false };
   },

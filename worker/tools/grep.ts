@@ -126,8 +126,9 @@ function createReport(limit: number) {
       const notes: string[] = [];
       if (lines.length === 0) notes.push('[no lines match]');
       if (cut) notes.push(`[only the first ${lines.length} lines are listed; narrow the search]`);
-      if (gaps.binary > 0) notes.push(`[${gaps.binary} binary files were left out]`);
-      if (gaps.unreadable > 0) notes.push(`[${gaps.unreadable} files or directories could not be read]`);
+      if (gaps.binary > 0) notes.push(`[binary files left out: ${gaps.binary}]`);
+      if (gaps.unreadable > 0)
+        notes.push(`[files or directories that could not be read: ${gaps.unreadable}]`);
       return [...lines, ...notes].join('\n');
     },
   };

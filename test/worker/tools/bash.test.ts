@@ -247,6 +247,16 @@ test('C074 a working directory that a command removed is made again', async (t) 
   assert.equal(gone.isError, true);
 });
 
+test('where no pipe can be made, the output comes all the same', async (t) => {
+  const { call } = workspace(t);
+  const before = process.env.TMPDIR;
+  process.env.TMPDIR = '/nope';
+  const outcome = await call('bash', { command: 'echo out; echo err >&2; exit 2' });
+  if (before === undefined) delete process.env.TMPDIR;
+  else process.env.TMPDIR = before;
+  assert.deepEqual(outcome, { content: 'out\nerr\n[exit code 2]', isError: true });
+});
+
 test('no call leaves a process, a descriptor or a file of its pipe behind', async (t) => {
   const { call } = workspace(t);
   await call('bash', { command: 'true' });

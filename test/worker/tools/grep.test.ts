@@ -92,7 +92,7 @@ test('lines are numbered over blocks, CRLF is no part of them, binary files are 
   truncateSync(path('hole'), 8e9);
   assert.equal(
     (await call('grep', { pattern: '^needle \\w+$' })).content,
-    'big:9001:needle here\nbig:18002:needle there\n[2 binary files were left out]',
+    'big:9001:needle here\nbig:18002:needle there\n[binary files left out: 2]',
   );
 });
 
