@@ -66,12 +66,20 @@ export function createPool(options: DatabaseOptions, log: Logger): Pool {
   return pool;
 }
 
-/** Runs `work` in one transaction (read committed) and returns its result; any throw rolls back. */
-export async function inTransaction<T>(pool: Pool, work: (client: Client) => Promise<T>): Promise<T> {
+/**
+ * Runs `work` in one transaction (read committed) and returns its result; any throw rolls back. `lock` is an advisory
+ * lock to take with it, in the same round trip.
+ */
+export async function inTransaction<T>(
+  pool: Pool,
+  work: (client: Client) => Promise<T>,
+  lock?: { space: number; key: number },
+): Promise<T> {
   const client = await pool.connect();
   let broken: Error | undefined;
   try {
-    await client.query('begin');
+    const locked = lock === undefined ? '' : `; select pg_advisory_xact_lock(${lock.space}, ${lock.key})`;
+    await client.query(`begin${locked}`);
     const result = await work(client);
     await client.query('commit');
     return result;

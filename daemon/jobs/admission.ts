@@ -11,7 +11,7 @@ import { readTenant, type Tenant } from '../db/tenants.ts';
 import { monthUsage } from '../db/usage.ts';
 import { Problem } from '../errors.ts';
 import { canonicalSha256 } from './canonical.ts';
-import { TENANT_LOCK } from './locks.ts';
+import { tenantLock } from './locks.ts';
 import type { JobBody } from './types.ts';
 import { JOBS_CHANNEL } from './wakes.ts';
 
@@ -43,26 +43,30 @@ export function admitJob(
   idempotencyKey: string | null,
 ): Promise<{ row: JobRow; created: boolean }> {
   const bodySha256 = canonicalSha256(body);
-  return inTransaction(pool, async (client) => {
-    // Locks: the tenant's advisory lock, alone. It puts admissions of one tenant in a row, so that one key makes one
-    // job and max_queued is exact, without holding up an UPDATE of the tenant.
-    await client.query('select pg_advisory_xact_lock($1, hashtext($2))', [TENANT_LOCK, body.tenantId]);
-    const tenant = await readTenant(client, body.tenantId);
-    if (tenant === null) throw new Problem('DJ_NOT_FOUND', 'there is no such tenant');
-    if (idempotencyKey !== null) {
-      const earlier = await findByIdempotencyKey(client, tenant.id, idempotencyKey);
-      if (earlier !== null) return { row: sameBody(earlier, bodySha256), created: false };
-    }
-    checkLimits(tenant, body.limits ?? {});
-    checkEngine(tenant, engines());
-    await checkBudget(client, tenant);
-    if ((await countQueued(client, tenant.id, tenant.maxQueued)) >= tenant.maxQueued) {
-      throw new Problem('DJ_QUEUE_FULL', `${tenant.maxQueued} jobs of this tenant wait already`, {
-        headers: { 'retry-after': String(QUEUE_FULL_RETRY_S) },
-      });
-    }
-    return { row: await addJob(client, boss, body, { bodySha256, idempotencyKey }), created: true };
-  });
+  // Locks: the tenant's advisory lock, alone. It puts admissions of one tenant in a row, so that one key makes one job
+  // and max_queued is exact, without holding up an UPDATE of the tenant.
+  const lock = tenantLock(body.tenantId);
+  return inTransaction(
+    pool,
+    async (client) => {
+      const tenant = await readTenant(client, body.tenantId);
+      if (tenant === null) throw new Problem('DJ_NOT_FOUND', 'there is no such tenant');
+      if (idempotencyKey !== null) {
+        const earlier = await findByIdempotencyKey(client, tenant.id, idempotencyKey);
+        if (earlier !== null) return { row: sameBody(earlier, bodySha256), created: false };
+      }
+      checkLimits(tenant, body.limits ?? {});
+      checkEngine(tenant, engines());
+      await checkBudget(client, tenant);
+      if ((await countQueued(client, tenant.id, tenant.maxQueued)) >= tenant.maxQueued) {
+        throw new Problem('DJ_QUEUE_FULL', `${tenant.maxQueued} jobs of this tenant wait already`, {
+          headers: { 'retry-after': String(QUEUE_FULL_RETRY_S) },
+        });
+      }
+      return { row: await addJob(client, boss, body, { bodySha256, idempotencyKey }), created: true };
+    },
+    lock,
+  );
 }
 
 async function addJob(

@@ -13,23 +13,28 @@ import { CLAIM_LOCK } from './locks.ts';
  * first, and among those the oldest entry, so neither a long queue nor a full tenant stands in another's way.
  */
 export function claimNext(pool: Pool, boss: Boss, node: string): Promise<JobRow | null> {
-  return inTransaction(pool, async (client) => {
-    // Locks: the claim lock, then (by pg-boss, skipping locked ones) the entry, then the job's row. One claim at a time
-    // over all machines makes max_running exact; the whole transaction takes a few milliseconds.
-    await client.query('select pg_advisory_xact_lock($1, 0)', [CLAIM_LOCK]);
-    const waiting = await listWaitingTenants(client);
-    let open = waiting.filter(({ running, maxRunning }) => running < maxRunning);
-    while (open.length > 0) {
-      const least = Math.min(...open.map(({ running }) => running));
-      const chosen = new Set(open.filter(({ running }) => running === least).map(({ tenantId }) => tenantId));
-      const row = await takeEntry(client, boss, node, waiting, chosen);
-      if (row === 'again') continue;
-      if (row !== null) return row;
-      // All that these have queued waits for an earlier job of its session.
-      open = open.filter(({ tenantId }) => !chosen.has(tenantId));
-    }
-    return null;
-  });
+  // Locks: the claim lock, then (by pg-boss, skipping locked ones) the entry, then the job's row. One claim at a time
+  // over all machines makes max_running exact; the whole transaction takes a few milliseconds.
+  return inTransaction(
+    pool,
+    async (client) => {
+      const waiting = await listWaitingTenants(client);
+      let open = waiting.filter(({ running, maxRunning }) => running < maxRunning);
+      while (open.length > 0) {
+        const least = Math.min(...open.map(({ running }) => running));
+        const chosen = new Set(
+          open.filter(({ running }) => running === least).map(({ tenantId }) => tenantId),
+        );
+        const row = await takeEntry(client, boss, node, waiting, chosen);
+        if (row === 'again') continue;
+        if (row !== null) return row;
+        // All that these have queued waits for an earlier job of its session.
+        open = open.filter(({ tenantId }) => !chosen.has(tenantId));
+      }
+      return null;
+    },
+    CLAIM_LOCK,
+  );
 }
 
 async function takeEntry(

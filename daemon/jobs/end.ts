@@ -61,16 +61,19 @@ export function endQueued(
   outcome: Outcome,
   cause: { code: string; message: string },
 ): Promise<JobRow | null> {
-  return inTransaction(pool, async (client) => {
-    // Locks: the claim lock, the job's row, its entry. A claim takes entry and row the other way round.
-    await client.query('select pg_advisory_xact_lock($1, 0)', [CLAIM_LOCK]);
-    const endLine = ownEndLine(row, outcome, cause);
-    const ended = await endJob(client, row.jobId, { outcome, cause, endLine }, { states: ['queued'] });
-    if (ended !== null) {
-      await boss.complete(QUEUE, ended.queueId, {}, { db: bossDatabase(client), includeQueued: true });
-    }
-    return ended;
-  });
+  // Locks: the claim lock, the job's row, its entry. A claim takes entry and row the other way round.
+  return inTransaction(
+    pool,
+    async (client) => {
+      const endLine = ownEndLine(row, outcome, cause);
+      const ended = await endJob(client, row.jobId, { outcome, cause, endLine }, { states: ['queued'] });
+      if (ended !== null) {
+        await boss.complete(QUEUE, ended.queueId, {}, { db: bossDatabase(client), includeQueued: true });
+      }
+      return ended;
+    },
+    CLAIM_LOCK,
+  );
 }
 
 function end(

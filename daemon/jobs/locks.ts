@@ -1,6 +1,10 @@
-// The advisory locks of the jobs side: first keys of the two-key form, fixed for good.
+// The advisory locks of the jobs side: spaces of the two-key form, fixed for good.
+import { createHash } from 'node:crypto';
 
-/** With the hash of a tenant's id: admissions of that tenant. */
-export const TENANT_LOCK = 0x646a_0001;
-/** With 0: claims, of all machines. */
-export const CLAIM_LOCK = 0x646a_0002;
+/** Claims, of all machines. */
+export const CLAIM_LOCK = { space: 0x646a_0002, key: 0 };
+
+/** Admissions of one tenant. Two tenants may share a lock; then they wait for each other and nothing worse. */
+export function tenantLock(tenantId: string): { space: number; key: number } {
+  return { space: 0x646a_0001, key: createHash('sha256').update(tenantId).digest().readInt32BE(0) };
+}

@@ -8,6 +8,7 @@ import { admitJob } from './admission.ts';
 import { endQueued } from './end.ts';
 import { openEvents } from './events.ts';
 import type { Health } from './health.ts';
+import { createLanes } from './lanes.ts';
 import type { RunDeps } from './run-deps.ts';
 import type { Caller, Jobs } from './types.ts';
 import { listVisible, maySee, readVisible, viewJob } from './views.ts';
@@ -21,17 +22,30 @@ export interface RequestDeps extends RunDeps {
   cancelRun(jobId: string, cause: CancelCause): boolean;
 }
 
+/** Requests of one tenant that wait to be admitted; each holds its body in memory. */
+const MOST_WAITING = 256;
+
+const tooMany = (): Problem =>
+  new Problem('DJ_RATE_LIMITED', 'too many requests of this tenant wait to be admitted', {
+    headers: { 'retry-after': '1' },
+  });
+
 type Requests = Pick<Jobs, 'admit' | 'get' | 'list' | 'cancel' | 'cancelForBudget' | 'events'>;
 
 export function createRequests(deps: RequestDeps): Requests {
   const { pool, boss, health } = deps;
+  const lanes = createLanes(Math.max(1, Math.floor((pool.options.max ?? 10) / 2)), MOST_WAITING);
   return {
     admit: (caller, body, idempotencyKey) =>
       orNotReady(async () => {
         refuseNow(health);
         if (!maySee(caller, body.tenantId)) throw new Problem('DJ_NOT_FOUND', 'there is no such tenant');
         const engines = () => health.engines;
-        const { row, created } = await admitJob({ pool, boss, engines }, body, idempotencyKey ?? null);
+        const turn = lanes.run(body.tenantId, () =>
+          admitJob({ pool, boss, engines }, body, idempotencyKey ?? null),
+        );
+        if (turn === null) throw tooMany();
+        const { row, created } = await turn;
         if (created) {
           deps.metrics.jobAdmitted?.();
           deps.wake();
