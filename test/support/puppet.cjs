@@ -63,6 +63,24 @@ const STEPS = {
       stdio: ['ignore', 'inherit', 'inherit'],
     }).unref();
   },
+  /** Takes memory without end, in this process. */
+  eatMemory() {
+    const held = [];
+    for (;;) held.push(Buffer.alloc(8 * 1024 * 1024, 1));
+  },
+  /** Takes memory in a child that has entered the tools group, and tells how the child ended. */
+  async eatInTool(_, job) {
+    const script = 'echo 0 >"$1" && exec "$2" -e "const a=[];for(;;)a.push(Buffer.alloc(8388608,1))"';
+    const argv = ['-c', script, 'eat', job.toolsCgroup.procs, process.execPath];
+    const child = spawn('/bin/sh', argv, { stdio: 'ignore' });
+    const [code, signal] = await new Promise((resolve) => child.on('exit', (...end) => resolve(end)));
+    write(1, `${JSON.stringify({ type: 'token', text: `tool ${code} ${signal}` })}\n`);
+  },
+  /** Forks until it is refused, then goes on trying. */
+  forkBomb() {
+    spawn('/bin/sh', ['-c', 'f() { f & f; }; f'], { stdio: 'ignore' });
+    return sleep(60_000);
+  },
   ignoreTerm: () => process.on('SIGTERM', () => {}),
   onTermExit: (code) => process.on('SIGTERM', () => process.exit(code)),
   exit: (code) => process.exit(code),
