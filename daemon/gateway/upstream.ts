@@ -66,15 +66,16 @@ export class UpstreamConnections {
   /** Resolves with the answer's head. Rejects with UpstreamUnreachable, also when aborted (code ABORTED). */
   async send(request: UpstreamRequest): Promise<IncomingMessage> {
     try {
-      return await this.#attempt(request);
+      return await this.#attempt(request, true);
     } catch (error) {
-      // A kept-alive connection that the upstream had just closed: the request never reached it.
-      if (error instanceof StaleConnection && !request.signal.aborted) return await this.#attempt(request);
+      // A kept-alive connection that the upstream had just closed, and others may be as dead: a new one is made.
+      if (error instanceof StaleConnection && !request.signal.aborted)
+        return await this.#attempt(request, false);
       throw error;
     }
   }
 
-  #attempt(wanted: UpstreamRequest): Promise<IncomingMessage> {
+  #attempt(wanted: UpstreamRequest, keptAlive: boolean): Promise<IncomingMessage> {
     const { upstream, body, stream, signal, silenceMs } = wanted;
     const endpoint = parseEndpoint(upstream.baseUrl);
     return new Promise((resolve, reject) => {
@@ -84,7 +85,7 @@ export class UpstreamConnections {
         path: endpoint.path,
         ...(endpoint.port === null ? {} : { port: endpoint.port }),
         ...(endpoint.socketPath === null ? {} : { socketPath: endpoint.socketPath }),
-        agent: endpoint.secure ? this.#https : this.#http,
+        agent: keptAlive && (endpoint.secure ? this.#https : this.#http),
         signal,
         headers: {
           'content-type': 'application/json',

@@ -169,6 +169,35 @@ test('another tenant’s job is answered exactly like one that does not exist or
   assert.equal(server.jobs.all[0]?.view.outcome, 'ok');
 });
 
+test('an id that cannot exist does not even reach the jobs', async (t) => {
+  const { server } = await startJobs(t);
+  const reached: string[] = [];
+  for (const method of ['get', 'cancel', 'events'] as const) {
+    const real = server.jobs[method];
+    server.jobs[method] = ((...parameters: Parameters<typeof real>) => {
+      reached.push(method);
+      return (real as (...all: unknown[]) => unknown)(...parameters);
+    }) as never;
+  }
+  for (const jobId of ['x', '%00', 'job_%00', "job_'--", `job_${'x'.repeat(65)}`]) {
+    for (const path of [`/v1/jobs/${jobId}`, `/v1/jobs/${jobId}/events`]) {
+      assert.equal((await call(server, 'GET', path, { key: server.keys.a })).status, 404);
+    }
+    await call(server, 'POST', `/v1/jobs/${jobId}/cancel`, { key: server.keys.a });
+  }
+  assert.deepEqual(reached, []);
+});
+
+test('a stored key whose hash is another one admits nobody', async (t) => {
+  const { server } = await startJobs(t);
+  const find = server.directory.keys.find;
+  server.directory.keys.find = async (sha256) => {
+    const found = await find(sha256);
+    return found === null ? null : { ...found, sha256: randomBytes(32) };
+  };
+  assert.equal((await call(server, 'GET', '/v1/jobs', { key: server.keys.a })).status, 401);
+});
+
 test('a tenant named in a header or in the query changes nothing', async (t) => {
   const { server } = await startJobs(t);
   for (const header of ['x-tenant-id', 'tenantid', 'tenant', 'x-djinnd-tenant']) {

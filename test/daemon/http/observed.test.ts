@@ -91,6 +91,8 @@ test('neither keys nor bodies nor headers are in log, metrics or answers', async
   const canary = `djk_TOKCANARY${randomBytes(24).toString('base64url')}`;
   const texts: string[] = [];
   for (const key of [canary, server.keys.a]) {
+    texts.push((await call(server, 'GET', `/nope?access_token=${key}`)).text);
+    texts.push((await call(server, 'GET', `/v1/jobs?access_token=${key}`, { key: server.keys.a })).text);
     for (const [method, path] of [
       ['GET', '/v1/jobs'],
       ['POST', '/v1/jobs'],

@@ -77,7 +77,6 @@ test('a job is streamed to its end and read again the same', async () => {
   const path = String(stream.response.headers.location);
 
   const again = await call(at, 'GET', `${path}/events?follow=true`, { key: a });
-  T('again');
   assert.equal(again.text, `${stream.lines.join('\n')}\n`);
   for (const line of stream.lines) {
     const { attempt, seq } = JSON.parse(line);
