@@ -3,7 +3,6 @@ import type { Queryable } from './pool.ts';
 
 /** Adds engines that a spawner knows and the table does not; none is ever removed here. */
 export async function registerEngines(db: Queryable, names: readonly string[]): Promise<string[]> {
-  if (names.length === 0) return [];
   const { rows } = await db.query<{ name: string }>(
     `insert into engines (name) select unnest($1::text[]) on conflict (name) do nothing returning name`,
     [names],

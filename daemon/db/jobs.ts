@@ -138,3 +138,17 @@ export async function listWaitingTenants(db: Queryable): Promise<WaitingTenant[]
   );
   return rows;
 }
+
+/** Jobs that wait on all machines, and jobs of this node that were asked to end: what a machine looks for by itself. */
+export async function readNews(
+  db: Queryable,
+  node: string,
+): Promise<{ queued: number; cancelled: { jobId: string; cause: CancelCause }[] }> {
+  const { rows } = await db.query<{ queued: number; cancelled: { jobId: string; cause: CancelCause }[] }>(
+    `select (select count(*)::int from jobs where state = 'queued') as queued,
+       coalesce((select json_agg(json_build_object('jobId', job_id, 'cause', cancel_cause)) from jobs
+         where state in ('starting', 'running') and node = $1 and cancel_cause is not null), '[]') as cancelled`,
+    [node],
+  );
+  return rows[0] ?? { queued: 0, cancelled: [] };
+}

@@ -6,6 +6,8 @@ export interface Health {
   database: boolean;
   spawner: boolean;
   reconciled: boolean;
+  /** Waiting jobs of all machines, as of a moment ago. */
+  queued: number;
   stopping: boolean;
   enforcement: EnforcementReport | null;
   /** Engines of this machine; null until the spawner has said. */
@@ -17,6 +19,7 @@ export function newHealth(): Health {
     database: true,
     spawner: false,
     reconciled: false,
+    queued: 0,
     stopping: false,
     enforcement: null,
     engines: null,

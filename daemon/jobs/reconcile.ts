@@ -31,8 +31,11 @@ export async function findResumptions(deps: RunDeps, node: string): Promise<Resu
 }
 
 /** Ends attempts at the spawner whose job is not ours to run: its row has ended or does not exist. */
-export async function cancelStrays(deps: RunDeps, isOurs: (jobId: string) => boolean): Promise<void> {
-  const { attempts } = await deps.spawner.call('list', {});
+export async function cancelStrays(
+  deps: RunDeps,
+  attempts: readonly AttemptInfo[],
+  isOurs: (jobId: string) => boolean,
+): Promise<void> {
   for (const { jobId, attempt } of attempts) {
     if (isOurs(jobId)) continue;
     deps.log.warn({ jobId, attempt }, 'an attempt runs whose job has no open row; it is ended');

@@ -113,4 +113,6 @@ export interface Jobs {
   enforcement(): EnforcementReport | null;
   /** Jobs that this machine runs now. */
   running(): number;
+  /** Jobs waiting on all machines (a moment ago) and running on this one. */
+  counts(): { queued: number; running: number };
 }

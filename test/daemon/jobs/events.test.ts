@@ -136,9 +136,11 @@ test('a reader that is in the middle of a spool gets all of it though the spool 
     [params.jobId],
   );
   assert.ok(rows.length > 3, 'more than one chunk');
+  const sum = (column: string) => rows.reduce((total, row) => total + row[column], 0);
+  assert.ok(sum('bytes') < sum('raw_bytes') / 10, 'compressed');
   for (const [index, row] of rows.entries()) {
     assert.equal(row.first_seq, index === 0 ? 1 : rows[index - 1].last_seq + 1);
-    assert.ok(row.bytes < row.raw_bytes / 10 && row.raw_bytes <= 1024 * 1024);
+    assert.ok(row.raw_bytes <= 1024 * 1024);
   }
 });
 
