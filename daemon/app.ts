@@ -70,7 +70,7 @@ async function compose(
     tenants: createTenants(pool),
   });
   metrics.watch({
-    jobs: () => null,
+    jobs: () => jobs.counts(),
     spawnerUp: () => spawner.connected,
     enforcement: () => jobs.enforcement()?.controls ?? null,
     pool: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
