@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { addUsage } from '../../../daemon/db/usage.ts';
+import { admitJob } from '../../../daemon/jobs/admission.ts';
 import { callerOf, type JobsBench, OPERATOR, startJobs } from '../../support/jobs.ts';
 import { startPostgres, type TestPostgres } from '../../support/postgres.ts';
 import { StandInSpawner } from '../../support/spawner-stand-in.ts';
@@ -42,6 +43,17 @@ test('twenty equal requests with one key at once make one job (C112)', async () 
   assert.equal(entries.rows[0].n, 1);
   // The order of keys is not another body.
   assert.equal((await admit({ metadata: { b: 2, a: 1 } }, 'k1')).created, false);
+});
+
+test('two daemons on one database admit one job for a key, and no more than the queue holds', async () => {
+  await bench.tenant('shared', { maxRunning: 0, maxQueued: 3 });
+  // Beside the lanes that one process has of its own.
+  const deps = { pool: bench.pool, boss: bench.boss, engines: () => null };
+  const body = { tenantId: 'shared', prompt: 'hello' };
+  const same = await Promise.all(Array.from({ length: 8 }, () => admitJob(deps, body, 'one')));
+  assert.equal(new Set(same.map(({ row }) => row.jobId)).size, 1);
+  const more = await Promise.allSettled(Array.from({ length: 8 }, () => admitJob(deps, body, null)));
+  assert.equal(more.filter(({ status }) => status === 'fulfilled').length, 2);
 });
 
 test('the same key with another body is refused; from another tenant it is a job of its own (C112)', async () => {

@@ -74,6 +74,8 @@ test('after any line, running or ended, come exactly the lines behind it (C116)'
     cursors((await tail).lines),
     Array.from({ length: 11 }, (_, n) => `1-${n + 22}`),
   );
+  await bench.ended(jobId);
+  for (let n = 0; n < 100 && existsSync(spawner.path(params)); n++) await sleep(10);
   const ended = await bench.read(jobId);
   for (const cut of [0, 1, 15, ended.lines.length - 2, ended.lines.length - 1]) {
     const at = ended.lines[cut] as Line;
