@@ -43,13 +43,13 @@ export interface JobsBench {
   stop(): Promise<void>;
 }
 
-/** Starts the jobs side; `database` continues an earlier one. */
+/** Starts the jobs side; `database` continues an earlier one, `idle` only takes requests. */
 export async function startJobs(
   postgres: TestPostgres,
   spawner: SpawnerClient,
-  options: { stateDir: string; database?: DatabaseOptions; max?: number } & Partial<JobsDeps>,
+  options: { stateDir: string; database?: DatabaseOptions; max?: number; idle?: boolean } & Partial<JobsDeps>,
 ): Promise<JobsBench> {
-  const { database = await postgres.createDatabase(), max = 10, ...given } = options;
+  const { database = await postgres.createDatabase(), max = 10, idle = false, ...given } = options;
   const pool = postgres.pool(database, max);
   const boss = await startBoss(pool, silentLog);
   const gateway = new GatewayRecord();
@@ -57,7 +57,7 @@ export async function startJobs(
     ...{ pool, boss, spawner, gateway, log: silentLog, maxRunning: 16, model: { name: 'fake' } },
     ...given,
   });
-  void jobs.start();
+  if (!idle) void jobs.start();
   const bench: JobsBench = {
     ...{ jobs, pool, boss, gateway, database },
     async tenant(id, change = {}) {
