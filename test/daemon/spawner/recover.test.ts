@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { alive, DONE, token } from '../../support/attempts.ts';
 import { makeDirs, SpawnerBench, testCgroup } from '../../support/spawner.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../support/spawner-process.ts', import.meta.url));
@@ -37,19 +38,6 @@ async function stop(signal: NodeJS.Signals): Promise<number | null> {
   child.kill(signal);
   return (await exit)[0];
 }
-
-function alive(marker: string): string[] {
-  return readdirSync('/proc').filter((pid) => {
-    try {
-      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(`/*${marker}*/`);
-    } catch {
-      return false;
-    }
-  });
-}
-
-const token = (text: string) => ({ emit: { type: 'token', text } });
-const DONE = { done: 1 };
 
 test('after kill -9 of the spawner nothing of its attempts survives, and each is closed as lost', async (t) => {
   if (cgroupRoot === null)
