@@ -1,6 +1,7 @@
 // The model gateway: one socket per job, through which its sandbox reaches the models that it may use, and nothing else.
 import { createBudget } from './budget.ts';
 import { JobSocket } from './job-socket.ts';
+import { createAllowance } from './request-body.ts';
 import { type ServeContext, serveRequest } from './serve.ts';
 import { DEFAULT_LIMITS, type GatewayDeps, type GatewayJob } from './types.ts';
 import { parseEndpoint, UpstreamConnections } from './upstream.ts';
@@ -25,6 +26,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
   const limits = { ...DEFAULT_LIMITS, ...deps.limits };
   const budget = createBudget(deps.budget);
   const connections = new UpstreamConnections();
+  const ofAll = createAllowance(limits.allBodyBytes);
   const open = new Map<string, OpenJob>();
   const turns = new Map<string, Promise<void>>();
 
@@ -56,6 +58,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
       connections,
       job,
       slots: { taken: 0 },
+      bodies: { mostBytes: limits.bodyBytes, ofJob: createAllowance(limits.jobBodyBytes), ofAll },
     };
     const socket = new JobSocket(
       job.gatewayDir,

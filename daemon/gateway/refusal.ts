@@ -50,6 +50,15 @@ export const TOO_MANY: Refusal = {
   headers: { 'retry-after': '1' },
 };
 
+/** The worker takes this code as "the gateway is away" and repeats the request. */
+export const GATEWAY_FULL: Refusal = {
+  status: 503,
+  message: 'The gateway holds too many requests just now. Try again.',
+  type: 'server_error',
+  code: 'gateway_unavailable',
+  headers: { 'retry-after': '1' },
+};
+
 export const BODY_TOO_LARGE: Refusal = {
   status: 413,
   message: 'request_too_large: the request is larger than the gateway takes.',

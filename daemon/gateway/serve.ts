@@ -7,6 +7,7 @@ import { checkRequest, type ModelRequest } from './policy.ts';
 import {
   BODY_TOO_LARGE,
   BUDGET_SPENT,
+  GATEWAY_FULL,
   MODEL_NOT_ALLOWED,
   NOT_FOUND,
   type Refusal,
@@ -14,7 +15,7 @@ import {
   TOO_MANY,
   upstreamFailed,
 } from './refusal.ts';
-import { readBody } from './request-body.ts';
+import { type BodyLimits, readBody } from './request-body.ts';
 import type { GatewayDeps, GatewayJob, GatewayLimits, Upstream } from './types.ts';
 import { type UpstreamConnections, UpstreamUnreachable } from './upstream.ts';
 
@@ -26,10 +27,17 @@ export interface ServeContext {
   job: GatewayJob;
   /** Model requests of this job that are open now. */
   slots: { taken: number };
+  bodies: BodyLimits;
 }
+
+/** A checked request, and how to give back the memory of its body. */
+type Relayed = ModelRequest & { release: () => void };
+
+const REFUSED_BODIES = { too_large: BODY_TOO_LARGE, job_full: TOO_MANY, all_full: GATEWAY_FULL };
 
 const CHAT = '/v1/chat/completions';
 const MODELS = '/v1/models';
+const NOTHING = Buffer.alloc(0);
 /** A client that goes on sending after it was refused is cut off. */
 const DRAIN_MS = 2_000;
 
@@ -53,14 +61,19 @@ export async function serveRequest(
     await refuse(context, { request, response, signal }, TOO_MANY);
     return;
   }
-  const body = await readBody(request, context.limits.bodyBytes);
+  const body = await readBody(request, context.bodies);
   if (body.kind === 'gone') return;
-  const checked =
-    body.kind === 'too_large'
-      ? { ok: false as const, refusal: BODY_TOO_LARGE }
-      : checkRequest(body.bytes, context.job.models, context.limits);
-  if (checked.ok) await relay(context, checked.request, response, signal);
-  else await refuse(context, { request, response, signal }, checked.refusal);
+  if (body.kind !== 'whole') {
+    await refuse(context, { request, response, signal }, REFUSED_BODIES[body.kind]);
+    return;
+  }
+  try {
+    const checked = checkRequest(body.bytes, context.job.models, context.limits);
+    if (checked.ok) await relay(context, { ...checked.request, release: body.release }, response, signal);
+    else await refuse(context, { request, response, signal }, checked.refusal);
+  } finally {
+    body.release();
+  }
 }
 
 /** The slot is free again as soon as the answer is out: its client may ask the next thing at once. */
@@ -79,7 +92,7 @@ function takeSlot({ slots, limits }: ServeContext, response: ServerResponse): bo
 
 async function relay(
   context: ServeContext,
-  wanted: ModelRequest,
+  wanted: Relayed,
   response: ServerResponse,
   signal: AbortSignal,
 ): Promise<void> {
@@ -105,21 +118,24 @@ async function relay(
 
 async function send(
   context: ServeContext,
-  wanted: ModelRequest,
+  wanted: Relayed,
   upstream: Upstream,
   response: ServerResponse,
   signal: AbortSignal,
 ): Promise<void> {
   const { deps, limits, connections } = context;
   const startedAt = performance.now();
-  const { body, stream, model } = wanted;
+  const { stream, model } = wanted;
   const report = (outcome: Record<string, unknown>) =>
     deps.log.info(
       { model, durationMs: Math.round(performance.now() - startedAt), ...outcome },
       'model request',
     );
   try {
-    const answer = await connections.send({ upstream, body, stream, signal, ...limits });
+    const answer = await connections.send({ upstream, body: wanted.body, stream, signal, ...limits });
+    // An answer may take half an hour; its request is not kept that long.
+    wanted.body = NOTHING;
+    wanted.release();
     const forwarded = await forwardAnswer(answer, response, upstream.apiKey);
     const status = answer.statusCode;
     deps.metrics.gatewayRequest(signal.aborted ? 'aborted' : forwarded.result);

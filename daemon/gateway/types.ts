@@ -34,6 +34,9 @@ export type GatewayResult = '2xx' | '3xx' | '4xx' | '5xx' | 'refused' | 'unreach
 export interface GatewayLimits {
   /** Most bytes of one request. */
   bodyBytes: number;
+  /** Most bytes of request bodies held at a time, for one job and for all. */
+  jobBodyBytes: number;
+  allBodyBytes: number;
   /** Requests of one job at a time. */
   concurrent: number;
   /** Most tokens of one answer; null leaves it to the request. */
@@ -64,6 +67,8 @@ export interface GatewayDeps {
 
 export const DEFAULT_LIMITS: GatewayLimits = {
   bodyBytes: 32 * 1024 * 1024,
+  jobBodyBytes: 64 * 1024 * 1024,
+  allBodyBytes: 512 * 1024 * 1024,
   concurrent: 8,
   outputTokens: null,
   outputMember: 'max_tokens',

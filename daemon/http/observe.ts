@@ -12,7 +12,7 @@ export function observeRequests(app: App, metrics: HttpMetrics): { inFlight(): n
   app.addHook('onRequest', async (request, reply) => {
     const startedAt = performance.now();
     inFlight += 1;
-    void reply.header('x-request-id', request.id);
+    void reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff' });
     reply.raw.once('close', () => {
       inFlight -= 1;
       const durationMs = performance.now() - startedAt;

@@ -118,7 +118,10 @@ function startRoute(app: App, context: StreamContext): void {
       }
       const end = await answerStream(context, request, reply, { jobId: job.jobId, follow: true, sse: false });
       if (end === 'client_gone' && created && body.cancelOnDisconnect === true) {
-        await jobs.cancel(caller, job.jobId);
+        // Nobody is left to be told of a failure, but whoever reads the log.
+        await jobs.cancel(caller, job.jobId).catch((error: unknown) => {
+          log.error({ err: error, jobId: job.jobId }, 'not cancelled after its caller left');
+        });
       }
       return reply;
     },
