@@ -101,6 +101,7 @@ export function lockSession(path: string): SessionLock {
 /** Renames before it removes, so that a lock which another taker has just made is noticed and put back. */
 function removeStale(path: string, expected: string, token: string): void {
   const aside = `${path}.${token}`;
+  if (readLink(path) !== expected) return;
   try {
     renameSync(path, aside);
   } catch {
