@@ -1,23 +1,12 @@
 // The directories of jobs and sessions: run directories and workspaces. Every parent is root's, and nothing below a
 // directory that a tenant can write is ever opened, walked, changed or removed here.
-import {
-  chmodSync,
-  chownSync,
-  lchownSync,
-  lstatSync,
-  mkdirSync,
-  rmdirSync,
-  unlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, chownSync, lchownSync, lstatSync, mkdirSync, rmdirSync, unlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Account } from './accounts.ts';
-import { stubFiles } from './system-view.ts';
 
-const STUBS = Object.keys(stubFiles(0, 0));
 /** Names that are removed with a run directory; anything else in it stays and is reported. */
-const RUN_FILES = [...STUBS.map((name) => `etc/${name}`), 'gw/model.sock'];
-const RUN_DIRECTORIES = ['etc', 'fs', 'gw'];
+const RUN_FILES = ['gw/model.sock'];
+const RUN_DIRECTORIES = ['fs', 'gw'];
 
 /** Throws unless `path` and all above it belong to `owner` or root and nobody else can replace a name in them. */
 export function checkParents(path: string, owner = 0): void {
@@ -63,20 +52,11 @@ export function makeRunDirectory(
   makeDirectory(runDir, 0o711);
   checkParents(runDir, process.geteuid?.());
   makeDirectory(join(runDir, 'fs'), 0o711);
-  makeDirectory(join(runDir, 'etc'), 0o755);
   if (makeDirectory(gatewayDir, 0o700)) {
     if (process.geteuid?.() === 0) chownSync(gatewayDir, gateway.uid, gateway.gid);
     chmodSync(gatewayDir, 0o2710);
   }
   return { runDir, gatewayDir };
-}
-
-/** Writes the files that stand in for /etc/passwd and the like. */
-export function writeStubs(runDir: string, account: Account): void {
-  for (const [name, text] of Object.entries(stubFiles(account.uid, account.gid))) {
-    const path = join(runDir, 'etc', name);
-    writeFileSync(path, text, { mode: 0o644 });
-  }
 }
 
 /** Removes a run directory by its known names. Answers the paths that could not be removed. */

@@ -3,7 +3,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, constants, openSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import type { Account } from './accounts.ts';
-import { writeStubs } from './job-directories.ts';
 import type { LauncherOptions, LaunchSpec } from './launch.ts';
 import { LAUNCH_FD, launcherArgv, sandboxedArgv } from './launch-script.ts';
 import { sandboxArgs } from './sandbox-args.ts';
@@ -23,7 +22,11 @@ function checkAccount({ uid, gid }: Account): void {
 }
 
 /** The launcher's argv and bubblewrap's options for one job. */
-function commandOf(options: LauncherOptions, spec: LaunchSpec): { argv: string[]; args: string[] } {
+function commandOf(
+  options: LauncherOptions,
+  spec: LaunchSpec,
+  etcDir: string,
+): { argv: string[]; args: string[] } {
   const { privileged, system, cgroupNamespace, runtime } = options;
   const { account, call, engine, runDir, workspaceDir, network } = spec;
   if (privileged) checkAccount(account);
@@ -35,6 +38,7 @@ function commandOf(options: LauncherOptions, spec: LaunchSpec): { argv: string[]
   const args = sandboxArgs({
     ...{ account, privileged, system, cgroupNamespace, runDir, workspaceDir, network, scratchBytes },
     engine: files,
+    etcDir,
     tools: call === null ? null : { procs: call.toolsProcs, events: call.toolsEvents },
     dieWithParent: call === null,
   });
@@ -52,9 +56,8 @@ function commandOf(options: LauncherOptions, spec: LaunchSpec): { argv: string[]
 }
 
 /** Starts the launcher. Throws what the system says when that is impossible. */
-export function startLauncher(options: LauncherOptions, spec: LaunchSpec): ChildProcess {
-  const { argv, args } = commandOf(options, spec);
-  writeStubs(spec.runDir, spec.account);
+export function startLauncher(options: LauncherOptions, spec: LaunchSpec, etcDir: string): ChildProcess {
+  const { argv, args } = commandOf(options, spec, etcDir);
   const session = openSync(spec.sessionFile, constants.O_RDONLY | constants.O_NOFOLLOW);
   try {
     const [file = '', ...rest] = argv;

@@ -39,7 +39,7 @@ echo ${OOM_SCORE_ADJ} >/proc/self/oom_score_adj || exit 1
 ulimit -c 0 && ulimit -n ${OPEN_FILES} 2>/dev/null
 mark mount
 if [ -n "$2" ]; then
-  mount -n -t tmpfs -o "$3" djinnd-job "$2" && cd "$2" && mkdir -m 1777 tmp shm && install -d -m 700 -o "$4" -g "$5" home || exit 1
+  mount -n -t tmpfs -o "$3" djinnd-job "$2" && cd "$2" && install -d -m 1777 -o "$4" -g "$5" tmp shm home || exit 1
 fi
 cd /
 mark sandbox

@@ -12,7 +12,7 @@ import { EXEC_STARTS, LAUNCH_FD } from './launch-script.ts';
 import { LaunchStatus } from './launch-status.ts';
 import { findProgramPid, signalProcess } from './program-process.ts';
 import type { RuntimeFiles } from './runtime-files.ts';
-import type { SystemView } from './system-view.ts';
+import { etcMaker, type SystemView } from './system-view.ts';
 
 /** The files of a call's cgroup that a launch needs; a `CallGroup` of cgroups/ is one. */
 export interface CallFiles {
@@ -158,10 +158,10 @@ class Sandbox implements Launched {
   killAll(): void {
     if (this.#isOver) return;
     this.#wantsKill = true;
-    const { initPid, stage } = this.#status;
+    const { initPid } = this.#status;
+    // Until bubblewrap has named its namespace the launcher lives on for these few milliseconds: killed in between,
+    // it would leave an init that waits for it for ever.
     if (initPid !== null) signalProcess(initPid, 'SIGKILL');
-    // Before bubblewrap there is only this process; after, killing it first would orphan a namespace not yet named.
-    else if (stage !== 'sandbox') this.#child.kill('SIGKILL');
   }
 
   async close(): Promise<string[]> {
@@ -191,9 +191,10 @@ function failedLaunch(error: unknown, runDir: string): Launched {
 /** Makes the function that launches. It never throws: a launch that cannot begin ends as `spawn_failed`. */
 export function createLaunch(options: LauncherOptions): Launch {
   closeInheritedDescriptors();
+  const etcOf = etcMaker(options.runtime.dir, options.system);
   return (spec) => {
     try {
-      return new Sandbox(startLauncher(options, spec), spec.runDir);
+      return new Sandbox(startLauncher(options, spec, etcOf(spec.account)), spec.runDir);
     } catch (error) {
       return failedLaunch(error, spec.runDir);
     }

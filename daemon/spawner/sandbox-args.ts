@@ -32,6 +32,8 @@ export interface SandboxPlan {
   /** False: one user for all, in a user namespace. */
   privileged: boolean;
   system: SystemView;
+  /** The account's /etc. */
+  etcDir: string;
   engine: EngineFiles;
   runDir: string;
   workspaceDir: string;
@@ -62,26 +64,17 @@ function environment(): string[] {
 }
 
 /** Parents of mount points; bubblewrap would make them root's alone. */
-const PARENTS = [
-  '/etc',
-  '/etc/ssl',
-  '/home',
-  '/opt',
-  '/opt/djinn',
-  '/run',
-  '/run/djinn',
-  '/run/djinn/cgroup',
-  '/var',
-];
+const PARENTS = ['/home', '/opt', '/opt/djinn', '/run', '/run/djinn', '/run/djinn/cgroup', '/var'];
 
 function system(plan: SandboxPlan): string[] {
-  const { system: view, runDir } = plan;
+  const { system: view } = plan;
   const options = PARENTS.flatMap((path) => ['--dir', path]);
   for (const [target, link] of view.symlinks) options.push('--symlink', target, link);
-  for (const path of view.readOnly) options.push('--ro-bind', path, path);
-  for (const name of view.stubs) options.push('--ro-bind', `${runDir}/etc/${name}`, `/etc/${name}`);
-  const lookup = plan.network === 'host' ? view.hostLookup : [];
-  for (const path of lookup) options.push('--ro-bind', path, path);
+  for (const path of view.directories) options.push('--ro-bind', path, path);
+  options.push('--ro-bind', plan.etcDir, '/etc');
+  for (const path of view.etcDirectories) options.push('--ro-bind', path, path);
+  if (plan.network === 'host' && view.resolver !== null)
+    options.push('--ro-bind', view.resolver, view.resolver);
   return [...options, '--proc', '/proc', '--dev', '/dev', '--symlink', '../tmp', '/var/tmp'];
 }
 
@@ -92,11 +85,12 @@ function scratch(plan: SandboxPlan): string[] {
     ['home', INSIDE.home, '0700'],
   ] as const;
   const size = String(plan.scratchBytes);
-  return places.flatMap(([name, inside, mode]) =>
+  const mounts = places.flatMap(([name, inside, mode]) =>
     plan.privileged
       ? ['--bind', `${plan.runDir}/fs/${name}`, inside]
       : ['--perms', mode, '--size', size, '--tmpfs', inside],
   );
+  return [...mounts, '--chmod', '0700', INSIDE.home];
 }
 
 function work(plan: SandboxPlan): string[] {

@@ -1,6 +1,6 @@
 // Proves what the sandbox holds on this machine by running one and looking at it from inside.
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readlinkSync, rmdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readlinkSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { ControlReport } from '../../cgroups/types.ts';
@@ -129,8 +129,6 @@ async function textOf(stream: Readable): Promise<string> {
 async function look(options: ProbeOptions, probeDir: string): Promise<{ text: string; end: LaunchEnd }> {
   const gateway = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
   const { runDir } = makeRunDirectory(options.jobsRunDir, `probe-${randomBytes(6).toString('hex')}`, gateway);
-  const sessionFile = join(runDir, 'etc', 'hosts');
-  writeFileSync(sessionFile, '');
   const launched = options.launch({
     ...{
       jobId: 'job_probe',
@@ -138,7 +136,7 @@ async function look(options: ProbeOptions, probeDir: string): Promise<{ text: st
       engine: { ...PROBE_ENGINE, argv: [...PROBE_ENGINE.argv], files: [] },
     },
     account: options.privileged ? NOBODY : { user: '', ...gateway },
-    ...{ call: null, runDir, workspaceDir: probeDir, sessionFile, network: 'none' },
+    ...{ call: null, runDir, workspaceDir: probeDir, sessionFile: '/dev/null', network: 'none' },
     ...{ scratchBytes: SCRATCH_BYTES, scratchInodes: SCRATCH_INODES },
   });
   launched.stdin.end();

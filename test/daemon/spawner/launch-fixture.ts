@@ -21,9 +21,10 @@ import { readSystemView } from '../../../daemon/spawner/system-view.ts';
 export const isRoot = process.getuid?.() === 0;
 /** Root is the missing capability; the whole suite runs as root in CI and in the VM. */
 export const rootOnly = isRoot ? {} : { skip: 'needs root: real tenant users and mounts' };
-/** No system user of its own is needed: the kernel only knows numbers. */
-export const TENANT: Account = { user: 'djt299001', uid: 299_001, gid: 299_001 };
-export const OTHER_TENANT: Account = { user: 'djt299002', uid: 299_002, gid: 299_002 };
+/** No system user of its own is needed: the kernel only knows numbers. Test files run at the same time: each its own. */
+const firstUid = 300_000 + process.pid * 2;
+export const TENANT: Account = { user: 'djt1', uid: firstUid, gid: firstUid };
+export const OTHER_TENANT: Account = { user: 'djt2', uid: firstUid + 1, gid: firstUid + 1 };
 
 export interface Finished {
   end: LaunchEnd;
