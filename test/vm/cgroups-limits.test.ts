@@ -8,10 +8,12 @@ import {
   killCall,
   probe,
   readEvidence,
+  readState,
   readUsage,
   waitEmpty,
 } from '../../cgroups/index.ts';
-import { freshRoot, LIMITS, MIB, NOBODY, runIn, testCall, testTree } from '../cgroups/fixture.ts';
+import { killByFreezing } from '../../cgroups/kill.ts';
+import { freshRoot, LIMITS, MIB, NOBODY, runIn, testCall, testTree, until } from '../cgroups/fixture.ts';
 import { guestOnly, timeScale } from './guest.ts';
 
 const skip = guestOnly;
@@ -79,6 +81,15 @@ test('a fork bomb is held at pids.max, and the next call can fork (C091)', { ski
   assert.ok((evidence.pidsMaxHits ?? 0) > 0);
   const next = await createCall(tree, 'tenant', 'job_2', LIMITS, NOBODY);
   assert.equal((await runIn(next, 'true | true | echo ok').ended).output, 'ok\n');
+});
+
+test('without cgroup.kill a fork bomb is ended by freezing it first', { skip }, async (t) => {
+  const { call } = await testCall(t, { pids: 64 });
+  runIn(call, ':(){ :|:& };:', 'tools');
+  await until('it meets its limit', () => (readEvidence(call).pidsMaxHits ?? 0) > 20);
+  killByFreezing(call.path);
+  assert.equal(await waitEmpty(call, { timeoutMs: 1000 * timeScale }), true);
+  assert.equal(readState(call).frozen, false);
 });
 
 test('threads of the agent itself are held by the limit of the whole call', { skip }, async (t) => {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { writeValue } from '../../cgroups/files.ts';
 import {
+  type CallGroup,
   createCall,
   createSlice,
   killCall,
@@ -117,12 +118,16 @@ test("a tenant's total holds over all of its calls", { skip }, async (t) => {
 });
 
 test('memory.high just below the limit does not stall what stays under it', { skip }, async (t) => {
-  const { call } = await testCall(t, { memoryBytes: 256 * MIB });
-  const start = performance.now();
-  const { output } = await runIn(call, 'eat 253').ended;
-  const peak = readEvidence(call).memoryPeakBytes ?? 0;
-  t.diagnostic(`${Math.round(performance.now() - start)} ms, peak ${peak}`);
-  assert.equal(output, 'ate\n');
-  assert.ok(peak > 252 * MIB);
-  assert.ok(performance.now() - start < 3000 * timeScale);
+  const { tree, call } = await testCall(t, { memoryBytes: 512 * MIB });
+  const tight = await createCall(tree, 'tenant', 'job_2', { ...LIMITS, memoryBytes: 256 * MIB }, NOBODY);
+  const timed = async (one: CallGroup): Promise<number> => {
+    const start = performance.now();
+    assert.equal((await runIn(one, 'eat 253').ended).output, 'ate\n');
+    return Math.round(performance.now() - start);
+  };
+  const ms = { roomy: await timed(call), tight: await timed(tight) };
+  t.diagnostic(JSON.stringify(ms));
+  assert.ok((readEvidence(tight).memoryPeakBytes ?? 0) > 252 * MIB);
+  // At 90 % it took 18 s longer, and those are sleeps: a faster machine would not shorten them.
+  assert.ok(ms.tight < ms.roomy * 2 + 5000);
 });
