@@ -1,4 +1,5 @@
 // Turns whatever ended a run into the code, message and retryability of its `error` event. Pure.
+import { BaseUrlError } from './models/base-url.ts';
 import { type FailureKind, ModelError } from './models/errors.ts';
 import { StoreError } from './session/store.ts';
 import { SettingsError } from './settings.ts';
@@ -56,7 +57,8 @@ export function describeFailure(error: unknown, signal: AbortSignal): Failure {
     const code = error.code === 'storage' ? 'storage' : `session_${error.code}`;
     return { code, message: error.message, retryable: error.code === 'busy' };
   }
-  if (error instanceof SettingsError) return { code: 'settings', message: error.message, retryable: false };
+  if (error instanceof SettingsError || error instanceof BaseUrlError)
+    return { code: 'settings', message: error.message, retryable: false };
   const message = error instanceof Error ? error.message : String(error);
   return { code: 'internal', message: excerpt(message, 500), retryable: false };
 }

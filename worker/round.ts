@@ -11,6 +11,8 @@ const CANCEL_GRACE_MS = 10_000;
 
 const failed = (content: string): ToolOutcome => ({ content, isError: true });
 
+const NOT_RUN = failed('not run: the run was cancelled');
+
 /** The arguments as an object, or the error result. An empty text means no arguments; nothing is repaired. */
 function parseArguments(call: ToolCallRecord): { args: Record<string, unknown> } | { error: ToolOutcome } {
   if (call.arguments.trim() === '') return { args: {} };
@@ -77,7 +79,7 @@ async function runTool(
     ...(plan === null ? {} : { plan }),
   };
   await record(context, 'tool_started', started, { durable: tool.effect !== 'pure' });
-  return outcomeOf(tool, parsed.args, context);
+  return context.signal.aborted ? NOT_RUN : outcomeOf(tool, parsed.args, context);
 }
 
 /** Runs the given calls of a round. Rejects with a `cancelled` ModelError after the result of the cancelled call. */
@@ -91,9 +93,7 @@ export async function runRound(
   }
   for (const call of calls) {
     // After a cancellation the rest of the round is answered too, or a later run would begin it.
-    const outcome = context.signal.aborted
-      ? failed('not run: the run was cancelled')
-      : await runTool(context, round, call);
+    const outcome = context.signal.aborted ? NOT_RUN : await runTool(context, round, call);
     const content = wellFormed(outcome.content);
     const { isError } = outcome;
     await record(context, 'tool_result', {

@@ -5,6 +5,7 @@ import { resolve } from 'node:path';
 import { type Channel, createChannel } from './channel.ts';
 import { applyRecord, createConversation } from './conversation.ts';
 import { describeFailure, RunError } from './failure.ts';
+import { parseBaseUrl } from './models/base-url.ts';
 import type { Cooling } from './models/pool.ts';
 import type { DoneEvent, ModelEntry, WorkerEvent } from './protocol.ts';
 import { type RunContext, record } from './run-context.ts';
@@ -39,10 +40,10 @@ function checkCwd(cwd: string | undefined): string {
 }
 
 function chooseModels(options: RunOptions): { models: readonly ModelEntry[]; idleTimeoutMs?: number } {
-  const { models } = options;
-  if (models === undefined) return readSettings(process.env);
-  if (models.length === 0) throw new RunError('settings', 'the list of models is empty');
-  return { models };
+  const chosen = options.models === undefined ? readSettings(process.env) : { models: options.models };
+  if (chosen.models.length === 0) throw new RunError('settings', 'the list of models is empty');
+  for (const { baseUrl } of chosen.models) parseBaseUrl(baseUrl);
+  return chosen;
 }
 
 async function openStore(

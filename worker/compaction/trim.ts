@@ -55,12 +55,13 @@ function firstFit(
 }
 
 /**
- * A view that brings the request to `targetTokens` when that is possible, else the smallest one; null when nothing
- * more can be left out. Old results go first, then whole rounds from the oldest.
+ * A view that brings the request to `targetTokens` when that is possible, else the smallest one; null when it
+ * fits already or nothing more can be left out. Old results go first, then whole rounds from the oldest.
  */
 export function planTrim(conversation: Conversation, targetTokens: number, entry: ModelEntry): View | null {
   const start = conversation.view;
   const before = viewTokens(conversation, start, entry);
+  if (before <= targetTokens) return null;
   const lean = firstFit(
     conversation,
     start,

@@ -3,8 +3,9 @@ import type { IncomingMessage } from 'node:http';
 import type { ModelEntry } from '../protocol.ts';
 import { excerpt, redact } from '../text.ts';
 import { type Answer, type Assembler, createAssembler, type Delta } from './answer.ts';
+import { parseBaseUrl } from './base-url.ts';
 import { classifyResponse, ModelError, parseRetryAfter } from './errors.ts';
-import { type Connections, type Posted, parseBaseUrl, postJson } from './request.ts';
+import { type Connections, type Posted, postJson } from './request.ts';
 import { createSseParser } from './sse.ts';
 
 /** Bytes of an error answer that are read before it is classified. */

@@ -2,51 +2,7 @@
 // per start). Reads no answer and knows no models.
 import * as http from 'node:http';
 import * as https from 'node:https';
-
-export interface Target {
-  tls: boolean;
-  /** Options for `http.request` that say where to connect. */
-  connect: { socketPath: string } | { host: string; port: number };
-  hostHeader: string;
-  /** Path in front of `/chat/completions`. */
-  prefix: string;
-}
-
-/** Reads `https://host/v1`, `http://host:port/v1` or `unix:/path.sock:/v1`. Throws a TypeError that names the form. */
-export function parseBaseUrl(baseUrl: string): Target {
-  if (baseUrl.startsWith('unix:')) {
-    const rest = baseUrl.slice('unix:'.length);
-    const colon = rest.lastIndexOf(':');
-    const socketPath = colon === -1 ? rest : rest.slice(0, colon);
-    const prefix = colon === -1 ? '' : rest.slice(colon + 1);
-    if (!socketPath.startsWith('/') || (prefix !== '' && !prefix.startsWith('/'))) {
-      throw new TypeError(`not a model URL: ${baseUrl} (expected unix:/path.sock:/v1)`);
-    }
-    return {
-      tls: false,
-      connect: { socketPath },
-      hostHeader: 'localhost',
-      prefix: prefix.replace(/\/+$/, ''),
-    };
-  }
-  let url: URL;
-  try {
-    url = new URL(baseUrl);
-  } catch {
-    throw new TypeError(`not a model URL: ${baseUrl} (expected https://host/v1)`);
-  }
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') {
-    throw new TypeError(`not a model URL: ${baseUrl} (expected https, http or unix)`);
-  }
-  const tls = url.protocol === 'https:';
-  const port = url.port === '' ? (tls ? 443 : 80) : Number(url.port);
-  return {
-    tls,
-    connect: { host: url.hostname.replace(/^\[|\]$/g, ''), port },
-    hostHeader: url.host,
-    prefix: url.pathname.replace(/\/+$/, ''),
-  };
-}
+import type { Target } from './base-url.ts';
 
 export interface Connections {
   http: http.Agent;
