@@ -17,6 +17,12 @@ function failed(stage: string, errno: string, message: string): LaunchEnd {
   return { kind: 'spawn_failed', stage, errno, message };
 }
 
+/** The end of a launch whose first process could not be started. */
+export function launcherFailed(error: unknown): LaunchEnd {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return { kind: 'spawn_failed', stage: 'launcher', errno: code ?? 'EUNKNOWN', message };
+}
+
 /**
  * Tells how a launch ended. Only bubblewrap's report counts as the program's exit code: without one there is none,
  * so that nothing is a success by default.

@@ -1,17 +1,14 @@
-// Starts one engine program in its sandbox and reports how it ended. Owns the launcher's process and descriptors;
-// never opens anything below the workspace.
-import type { ChildProcess } from 'node:child_process';
+// The launcher's seam: starts one engine program in its sandbox and reports how it ended.
+// Never opens anything below the workspace.
 import { type Duplex, PassThrough, type Readable, type Writable } from 'node:stream';
 import type { Account } from './accounts.ts';
 import { closeInheritedDescriptors } from './descriptors.ts';
 import type { EngineDefinition } from './engines.ts';
 import { removeRunDirectory } from './job-directories.ts';
 import { startLauncher } from './launch-command.ts';
-import { endOf } from './launch-end.ts';
-import { EXEC_STARTS, LAUNCH_FD } from './launch-script.ts';
-import { LaunchStatus } from './launch-status.ts';
-import { findProgramPid, signalProcess } from './program-process.ts';
+import { launcherFailed } from './launch-end.ts';
 import type { RuntimeFiles } from './runtime-files.ts';
+import { SandboxedProcess } from './sandboxed-process.ts';
 import { etcMaker, type SystemView } from './system-view.ts';
 
 /** The files of a call's cgroup that a launch needs; a `CallGroup` of cgroups/ is one. */
@@ -72,108 +69,6 @@ export interface LauncherOptions {
   cgroupNamespace: boolean;
 }
 
-/** A killed launcher may leave its descriptors open in a sandbox that is just being killed. */
-const STATUS_GRACE_MS = 1000;
-
-const ignoreError = (): void => {}; // EPIPE and the like: 'close' and the process's end follow
-
-function textOf(stream: Readable, onText: (text: string) => void): Promise<unknown> {
-  stream.setEncoding('utf8').on('data', onText).on('error', ignoreError);
-  return new Promise((resolve) => stream.once('close', resolve));
-}
-
-/** One launch: the launcher's process, then bubblewrap's in the same pid. */
-class Sandbox implements Launched {
-  readonly stdin: Writable;
-  readonly stdout: Readable;
-  readonly stderr: Readable;
-  readonly records: Duplex;
-  readonly running: Promise<boolean>;
-  readonly ended: Promise<LaunchEnd>;
-  readonly #child: ChildProcess;
-  readonly #runDir: string;
-  readonly #status = new LaunchStatus();
-  #execText = '';
-  #isOver = false;
-  #wantsTerminate = false;
-  #wantsKill = false;
-
-  constructor(child: ChildProcess, runDir: string) {
-    this.#child = child;
-    this.#runDir = runDir;
-    const stream = (fd: number) => child.stdio[fd] as unknown as Duplex;
-    this.stdin = stream(LAUNCH_FD.stdin);
-    this.stdout = stream(LAUNCH_FD.stdout);
-    this.stderr = stream(LAUNCH_FD.stderr);
-    this.records = stream(LAUNCH_FD.records);
-    for (const each of [this.stdin, this.stdout, this.stderr, this.records]) each.on('error', ignoreError);
-    const statusClosed = textOf(stream(LAUNCH_FD.status), (text) => this.#onStatus(text));
-    const execClosed = textOf(stream(LAUNCH_FD.exec), (text) => {
-      this.#execText += text;
-    });
-    this.ended = this.#watchEnd(statusClosed, execClosed);
-    this.running = this.#watchStart(execClosed);
-  }
-
-  async #watchStart(execClosed: Promise<unknown>): Promise<boolean> {
-    await execClosed;
-    const running = this.#execText === `${EXEC_STARTS}\n`;
-    if (running && this.#wantsTerminate) this.terminate();
-    return running;
-  }
-
-  async #watchEnd(statusClosed: Promise<unknown>, execClosed: Promise<unknown>): Promise<LaunchEnd> {
-    const first = await new Promise<{ error?: NodeJS.ErrnoException; signal: string | null }>((resolve) => {
-      this.#child.once('error', (error) => resolve({ error, signal: null }));
-      this.#child.once('exit', (_code, signal) => resolve({ signal }));
-    });
-    if (first.error !== undefined) {
-      this.#isOver = true;
-      return launcherFailed(first.error);
-    }
-    if (first.signal !== null) this.killAll(); // the monitor alone was hit: its sandbox must not outlive it
-    const grace = new Promise((resolve) => setTimeout(resolve, STATUS_GRACE_MS).unref());
-    await Promise.race([Promise.all([statusClosed, execClosed]), grace]);
-    this.#isOver = true;
-    const traces = { status: this.#status, execText: this.#execText, wasKilled: this.#wantsKill };
-    return endOf({ ...traces, signal: first.signal });
-  }
-
-  #onStatus(text: string): void {
-    this.#status.push(text);
-    if (this.#wantsKill && this.#status.initPid !== null) signalProcess(this.#status.initPid, 'SIGKILL');
-  }
-
-  programPid(): number | null {
-    const { initPid } = this.#status;
-    return this.#isOver || initPid === null ? null : findProgramPid(initPid);
-  }
-
-  terminate(): void {
-    this.#wantsTerminate = true;
-    const pid = this.#execText === `${EXEC_STARTS}\n` ? this.programPid() : null;
-    if (pid !== null) signalProcess(pid, 'SIGTERM');
-  }
-
-  killAll(): void {
-    if (this.#isOver) return;
-    this.#wantsKill = true;
-    const { initPid } = this.#status;
-    // Until bubblewrap has named its namespace the launcher lives on for these few milliseconds: killed in between,
-    // it would leave an init that waits for it for ever.
-    if (initPid !== null) signalProcess(initPid, 'SIGKILL');
-  }
-
-  async close(): Promise<string[]> {
-    return removeRunDirectory(this.#runDir);
-  }
-}
-
-function launcherFailed(error: unknown): LaunchEnd {
-  const { code, message } = error as NodeJS.ErrnoException;
-  return { kind: 'spawn_failed', stage: 'launcher', errno: code ?? 'EUNKNOWN', message };
-}
-
 function failedLaunch(error: unknown, runDir: string): Launched {
   const nothing = new PassThrough();
   nothing.destroy();
@@ -194,7 +89,7 @@ export function createLaunch(options: LauncherOptions): Launch {
   const etcOf = etcMaker(options.runtime.dir, options.system);
   return (spec) => {
     try {
-      return new Sandbox(startLauncher(options, spec, etcOf(spec.account)), spec.runDir);
+      return new SandboxedProcess(startLauncher(options, spec, etcOf(spec.account)), spec.runDir);
     } catch (error) {
       return failedLaunch(error, spec.runDir);
     }

@@ -1,4 +1,4 @@
-// Finds the engine's program among the processes of its pid namespace and signals it.
+// The processes of one sandbox as seen from outside: its init, the program, and whether all are gone.
 import { readFileSync } from 'node:fs';
 
 /**
@@ -30,4 +30,28 @@ export function signalProcess(pid: number, signal: NodeJS.Signals): void {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
+}
+
+/** Start time of a process in clock ticks since boot (proc(5), field 22); null when it has ended. */
+export function startTimeOf(pid: number): string | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return state === 'Z' || state === 'X' ? null : (fields[18] ?? null);
+  } catch {
+    return null; // reaped
+  }
+}
+
+/**
+ * Resolves when the init of a pid namespace has ended, and so everything in it: the kernel lets init end last.
+ * Bubblewrap's monitor ends a little before. False when it takes longer than `timeoutMs`.
+ */
+export async function waitGone(pid: number, startTime: string, timeoutMs: number): Promise<boolean> {
+  const deadline = performance.now() + timeoutMs;
+  for (let pauseMs = 1; startTimeOf(pid) === startTime; pauseMs = Math.min(pauseMs * 2, 50)) {
+    if (performance.now() > deadline) return false;
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+  }
+  return true;
 }
