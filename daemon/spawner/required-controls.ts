@@ -3,7 +3,7 @@ import type { ControlReport, ProbeReport } from '../../cgroups/index.ts';
 import type { EnforcementReport, SandboxControl } from './wire.ts';
 
 /** Strict mode runs nothing unless each of these is full. */
-export const REQUIRED = ['memory', 'swap', 'pids', 'cpu', 'kill', 'uid', 'namespaces'] as const;
+export const REQUIRED = ['memory', 'swap', 'pids', 'cpu', 'kill', 'uid', 'namespaces', 'seccomp'] as const;
 
 export function enforcementReport(
   mode: EnforcementReport['mode'],

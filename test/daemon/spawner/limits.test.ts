@@ -53,7 +53,7 @@ test('strict mode runs a job, and its end carries full controls and counters', r
   const lines = await run([{ sleepMs: 500 }, { done: 1 }]);
   const end = last(lines);
   assert.equal(end.outcome, 'ok', JSON.stringify(end));
-  for (const name of ['memory', 'swap', 'pids', 'cpu', 'kill', 'uid', 'namespaces']) {
+  for (const name of ['memory', 'swap', 'pids', 'cpu', 'kill', 'uid', 'namespaces', 'seccomp']) {
     assert.equal(end.enforcement[name], 'full', name);
   }
   assert.ok(end.resources.memoryPeakBytes > 0 && end.resources.cpuUsec > 0 && end.resources.pidsPeak > 0);

@@ -12,7 +12,7 @@ const probe = (controls: Partial<ProbeReport['controls']>): ProbeReport => ({
   controls: { ...allNone('not asked', ''), ...controls },
 });
 const all = { memory: full, swap: full, pids: full, cpu: full, kill: full };
-const sandbox = { uid: full, namespaces: full };
+const sandbox = { uid: full, namespaces: full, seccomp: full };
 
 test('strict runs jobs when every required control is full, whatever io and disk are', () => {
   const report = enforcementReport('strict', probe(all), { ...sandbox, disk: none });
@@ -24,10 +24,13 @@ for (const name of REQUIRED) {
     test(`strict refuses when ${name} is ${level}, and says so`, () => {
       const short = { level, reason: 'why', remedy: 'what' };
       const controls = { ...all, ...sandbox, [name]: short };
-      const { uid, namespaces, ...cgroups } = controls;
-      const report = enforcementReport('strict', probe(cgroups), { uid, namespaces });
+      const { uid, namespaces, seccomp, ...cgroups } = controls;
+      const report = enforcementReport('strict', probe(cgroups), { uid, namespaces, seccomp });
       assert.deepEqual([report.refused, report.reason], [true, `${name} is ${level}: why`]);
-      assert.equal(enforcementReport('best-effort', probe(cgroups), { uid, namespaces }).refused, false);
+      assert.equal(
+        enforcementReport('best-effort', probe(cgroups), { uid, namespaces, seccomp }).refused,
+        false,
+      );
     });
   }
 }
