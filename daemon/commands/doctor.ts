@@ -58,7 +58,7 @@ export async function run(args: string[], context: CommandContext): Promise<numb
       hello === null ? 'not running here; probed by this command' : `running, version ${hello.version}`,
     engines: seen.engines.map(({ name, kind }) => `${name} (${kind})`),
     database: await database(context, config),
-    enforcement: { ...strict, mode: config.enforcement },
+    enforcement: { ...strict, mode: seen.enforcement.mode },
   };
   await context.write(values.json ? `${JSON.stringify(findings)}\n` : describe(findings));
   return strict.refused || !findings.database.ok ? 1 : 0;

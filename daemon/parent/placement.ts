@@ -40,7 +40,7 @@ export async function placeTree(options: {
     if (leaf !== null) await moveProcesses(base, leaf);
     mkdirSync(root);
   } catch (error) {
-    options.log.warn({ err: error, base }, 'no cgroup can be made here');
+    options.log.info({ reason: (error as Error).message }, 'no cgroup can be made here');
     return none;
   }
   const enabled = enableControllers(base);
