@@ -46,12 +46,20 @@ const RULES: [path: string, allowed: string[], refused: string[]][] = [
   ],
   [
     'cgroups/a.ts',
-    ['node:fs', './types.ts'],
+    ['node:fs', 'node:fs/promises', './types.ts'],
     ['execa', '../worker/protocol.ts', '../daemon/spawner/wire.ts'],
   ],
   [
     'daemon/spawner/a.ts',
-    ['node:fs', 'execa', 'pino', '../../cgroups/index.ts', '../../worker/protocol.ts', './wire.ts'],
+    [
+      'node:fs',
+      'node:fs/promises',
+      'execa',
+      'pino',
+      '../../cgroups/index.ts',
+      '../../worker/protocol.ts',
+      './wire.ts',
+    ],
     ['pg', 'fastify', '../errors.ts', '../jobs/index.ts', '../../worker/run.ts'],
   ],
   [
