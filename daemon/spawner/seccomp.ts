@@ -54,14 +54,19 @@ const REFUSED: Readonly<Record<string, readonly [number, number | null]>> = {
 };
 
 const MACHINES = {
-  x64: { audit: 0xc000003e, column: 0, clone: 56, ioctl: 16, firstForeign: 0x40000000 },
-  arm64: { audit: 0xc00000b7, column: 1, clone: 220, ioctl: 29, firstForeign: null },
+  x64: { audit: 0xc000003e, column: 0, clone: 56, ioctl: 16, socket: 41, firstForeign: 0x40000000 },
+  arm64: { audit: 0xc00000b7, column: 1, clone: 220, ioctl: 29, socket: 198, firstForeign: null },
 } as const;
 const CLONE3 = 435;
 /** Every CLONE_NEW… flag: a namespace of its own would give a program the kernel's less tried paths. */
 const CLONE_NEW_ANY = 0x7e020000;
 /** ioctls that type into a terminal. */
 const TERMINAL_INPUT = [0x5412, 0x541c];
+/**
+ * AF_UNIX, AF_INET, AF_INET6, AF_NETLINK. A network namespace does not hold the others: a vsock reaches the host of a
+ * virtual machine from any of them.
+ */
+const SOCKET_FAMILIES = [1, 2, 10, 16];
 
 // linux/filter.h, linux/seccomp.h
 const LOAD_WORD = 0x20;
@@ -72,6 +77,7 @@ const RETURN = 0x06;
 const ALLOW = 0x7fff0000;
 const EPERM = 0x00050000 | 1;
 const ENOSYS = 0x00050000 | 38;
+const EAFNOSUPPORT = 0x00050000 | 97;
 const DATA = { number: 0, machine: 4, argument0: 16, argument1: 24 };
 
 type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, value: number];
@@ -87,6 +93,7 @@ export function seccompFilter(arch: string): Buffer | null {
   const machine = Object.hasOwn(MACHINES, arch) ? MACHINES[arch as keyof typeof MACHINES] : null;
   if (machine === null) return null;
   const refused = Object.values(REFUSED).flatMap((numbers) => numbers[machine.column] ?? []);
+  const families = SOCKET_FAMILIES.flatMap((family) => answerIf(JUMP_EQUAL, family, ALLOW));
   const terminal = TERMINAL_INPUT.flatMap((request) => answerIf(JUMP_EQUAL, request, EPERM));
   const program: Instruction[] = [
     load(DATA.machine),
@@ -100,6 +107,10 @@ export function seccompFilter(arch: string): Buffer | null {
     load(DATA.argument0),
     ...answerIf(JUMP_ANY_BIT, CLONE_NEW_ANY, EPERM),
     answer(ALLOW),
+    [JUMP_EQUAL, 0, families.length + 2, machine.socket],
+    load(DATA.argument0),
+    ...families,
+    answer(EAFNOSUPPORT),
     [JUMP_EQUAL, 1, 0, machine.ioctl],
     answer(ALLOW),
     load(DATA.argument1),

@@ -72,3 +72,16 @@ process.stdin.resume().on('end', () => {
   gateway.close();
   assert.deepEqual(await launched.close(), []);
 });
+
+test('sockets of families that a network namespace does not hold are refused, with the machine’s network too', async (t) => {
+  const { run } = launchFixture(t);
+  const families = { unix: 1, inet: 2, inet6: 10, netlink: 16, packet: 17, alg: 38, vsock: 40, xdp: 44 };
+  const script = `for my $family (${Object.values(families).join(',')}) { socket(my $socket, $family, 3, 0) or socket($socket, $family, 1, 0); print $!+0, "\\n" }`;
+  const refused = 97; // EAFNOSUPPORT
+  for (const network of ['none', 'host'] as const) {
+    const { stdout } = await run(['/usr/bin/perl', '-e', script], { network });
+    const codes = stdout.trim().split('\n').map(Number);
+    const seen = Object.keys(families).filter((_, index) => codes[index] !== refused);
+    assert.deepEqual(seen, ['unix', 'inet', 'inet6', 'netlink'], stdout);
+  }
+});
