@@ -48,14 +48,14 @@ async function readSome(jobId: string, signal: AbortSignal): Promise<Line[]> {
 }
 
 test('djinnd goes and comes back: jobs run on, each line once, one end, queued jobs follow (C095)', async () => {
-  const jobs = await Promise.all([1, 2, 3].map(() => bench.submit([...counting(0, 40, 25), { done: 0 }])));
+  const jobs = await Promise.all([1, 2, 3].map(() => bench.submit([...counting(0, 40, 60), { done: 0 }])));
   const cut = new AbortController();
   const first = jobs.map(({ jobId }) => readSome(jobId, cut.signal));
   await Promise.all(jobs.map(({ jobId }) => bench.until(jobId, ({ state }) => state === 'running')));
-  await sleep(250);
-  await bench.stop();
+  await sleep(300);
   cut.abort();
   const before = await Promise.all(first);
+  await bench.stop();
   await sleep(300);
   bench = await startJobs(postgres, spawner.client, {
     stateDir: spawner.dirs.stateDir,
