@@ -9,7 +9,33 @@ const outfile = fileURLToPath(new URL('dist/djinn.cjs', worker));
 const unfinished = `${outfile}.${process.pid}`;
 const { version } = JSON.parse(await readFile(new URL('package.json', worker), 'utf8'));
 
+/** Always needed, or loaded already when the worker starts. */
+const EAGER = new Set(['node:fs', 'node:path', 'node:util']);
+
+/**
+ * Other built-in modules load when one of their names is first used: child_process, crypto, https and the like cost
+ * 1 to 10 ms each, and many runs need none of them.
+ */
+const lateBuiltins = {
+  name: 'late-builtins',
+  setup(context) {
+    context.onResolve({ filter: /^node:/ }, ({ path, namespace }) =>
+      EAGER.has(path) || namespace === 'late' ? { path, external: true } : { path, namespace: 'late' },
+    );
+    context.onLoad({ filter: /.*/, namespace: 'late' }, async ({ path }) => {
+      const names = Object.keys(await import(path)).filter(
+        (name) => /^\w+$/.test(name) && name !== 'default',
+      );
+      const getters = names.map(
+        (name) => `get ${name}() { return require(${JSON.stringify(path)}).${name}; }`,
+      );
+      return { contents: `module.exports = {\n  ${getters.join(',\n  ')},\n};\n`, loader: 'js' };
+    });
+  },
+};
+
 await build({
+  plugins: [lateBuiltins],
   stdin: {
     contents: `
       export * from './index.ts';

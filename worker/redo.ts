@@ -1,17 +1,15 @@
 // What to do with a tool call during which an earlier run died. Pure but for hashing one file.
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import type { Redo } from './run-context.ts';
 import type { RecordData } from './session/record.ts';
 import type { ToolOutcome } from './tools/types.ts';
 
 type Started = RecordData['tool_started'];
 
-async function hashFile(path: string): Promise<string | null> {
+function hashFile(path: string): string | null {
   try {
-    return createHash('sha256')
-      .update(await readFile(path))
-      .digest('hex');
+    return createHash('sha256').update(readFileSync(path)).digest('hex');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;
@@ -20,12 +18,12 @@ async function hashFile(path: string): Promise<string | null> {
 
 const interrupted = (detail: string): ToolOutcome => ({ content: `interrupted: ${detail}`, isError: true });
 
-async function redoWrite(plan: Started['plan']): Promise<'run' | ToolOutcome> {
+function redoWrite(plan: Started['plan']): 'run' | ToolOutcome {
   if (plan === undefined)
     return interrupted('the run died during this call; check whether the file was changed.');
   let now: string | null;
   try {
-    now = await hashFile(plan.path);
+    now = hashFile(plan.path);
   } catch (error) {
     return interrupted(
       `the run died during this call, and the file cannot be read: ${(error as Error).message}`,
@@ -40,7 +38,7 @@ async function redoWrite(plan: Started['plan']): Promise<'run' | ToolOutcome> {
  * `run` when the call may run (again), else the result it gets. A call without `started` never began. `auto`: tools
  * without effect run again, writes by the hashes of their file, commands never by themselves.
  */
-export async function decideRedo(started: Started | undefined, redo: Redo): Promise<'run' | ToolOutcome> {
+export function decideRedo(started: Started | undefined, redo: Redo): 'run' | ToolOutcome {
   if (started === undefined || redo === 'always') return 'run';
   if (redo === 'never') return interrupted('the run died during this call; it was not run again.');
   if (started.effect === 'pure') return 'run';

@@ -69,7 +69,7 @@ async function runTool(
   }
   const parsed = parseArguments(call);
   if ('error' in parsed) return parsed.error;
-  const decision = await decideRedo(round.started.get(call.id), context.redo);
+  const decision = decideRedo(round.started.get(call.id), context.redo);
   if (decision !== 'run') return decision;
   const plan = (await tool.plan?.(parsed.args, context.toolContext)) ?? null;
   const started = {

@@ -12,6 +12,9 @@ import { defaultSystemPrompt } from './system-prompt.ts';
 import { wellFormed } from './text.ts';
 import type { Tool } from './tools/types.ts';
 
+/** The kept connections hold no process up meanwhile. */
+const CLOSE_DELAY_MS = 50;
+
 export interface SessionRun {
   options: RunOptions;
   sessionId: string;
@@ -90,10 +93,10 @@ async function addPrompt(run: SessionRun): Promise<void> {
 async function runModels(run: SessionRun): Promise<{ text: string; finish: string | null }> {
   const tools = await chooseTools(run.options);
   await setContext(run, tools);
-  const { closeConnections, openConnections } = await import('./models/request.ts');
+  const { closeConnections } = await import('./models/request.ts');
   const { finishRound, runLoop } = await import('./loop.ts');
   const background: NonNullable<RunContext['toolContext']['background']> = [];
-  const connections = openConnections();
+  const connections: RunContext['connections'] = {};
   const { options, cwd, signal } = run;
   const context: RunContext = {
     ...run,
@@ -115,7 +118,8 @@ async function runModels(run: SessionRun): Promise<{ text: string; finish: strin
     const { data } = await runLoop(context);
     return { text: data.text, finish: data.finish };
   } finally {
-    closeConnections(connections);
+    // A moment later: destroying a socket makes Node build `process.stderr`, 2 ms before the last event goes out.
+    setTimeout(() => closeConnections(connections), CLOSE_DELAY_MS).unref();
     if (background.length > 0) await (await import('./tools/index.ts')).endBackground(background);
   }
 }

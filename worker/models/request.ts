@@ -4,19 +4,22 @@ import * as http from 'node:http';
 import * as https from 'node:https';
 import type { Target } from './base-url.ts';
 
+/** Connections kept open between the requests of one run. Close them with `closeConnections`. */
 export interface Connections {
-  http: http.Agent;
-  https: https.Agent;
+  http?: http.Agent;
+  https?: https.Agent;
 }
 
-/** Connections kept open between the requests of one run. Close them with `closeConnections`. */
-export function openConnections(): Connections {
-  return { http: new http.Agent({ keepAlive: true }), https: new https.Agent({ keepAlive: true }) };
+function agentFor(connections: Connections, tls: boolean): http.Agent {
+  // On demand: a run that talks to a socket or plain http never loads TLS.
+  if (tls) connections.https ??= new https.Agent({ keepAlive: true });
+  else connections.http ??= new http.Agent({ keepAlive: true });
+  return (tls ? connections.https : connections.http) as http.Agent;
 }
 
 export function closeConnections(connections: Connections): void {
-  connections.http.destroy();
-  connections.https.destroy();
+  connections.http?.destroy();
+  connections.https?.destroy();
 }
 
 export interface Posted {
@@ -46,7 +49,7 @@ export function postJson(
       ...target.connect,
       method: 'POST',
       path: `${target.prefix}/chat/completions`,
-      agent: fresh ? false : target.tls ? connections.https : connections.http,
+      agent: fresh ? false : agentFor(connections, target.tls),
       headers: {
         host: target.hostHeader,
         'content-type': 'application/json',
