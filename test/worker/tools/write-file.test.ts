@@ -15,6 +15,7 @@ import {
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TOOLS } from '../../../worker/tools/index.ts';
+import { readProcess } from '../../../worker/tools/process-table.ts';
 import { workspace } from './support.ts';
 
 test('C079 missing parents are made, a directory is an error, empty content makes an empty file', async (t) => {
@@ -124,6 +125,17 @@ test('C079 C058 a kill in the middle of 20 MB leaves the old content or the new,
   assert.deepEqual(readdirSync(dir), ['f']);
 });
 
+test('C058 what a killed writer left is swept, what a living one writes is not', async (t) => {
+  const { call, write, dir } = workspace(t);
+  const own = readProcess(process.pid)?.startTicks;
+  write(`.djinn-write-${process.pid}-${own}-999`, 'being written');
+  write(`.djinn-write-${process.pid}-1-0`, 'of an earlier process with this pid');
+  write('.djinn-write-4194304-1-0', 'of a dead process');
+  await call('write_file', { path: 'f', content: '' });
+  assert.deepEqual(readdirSync(dir).sort(), [`.djinn-write-${process.pid}-${own}-999`, 'f']);
+  assert.equal((await call('glob', {})).content, 'f');
+});
+
 test('two edits of one file at once are both kept', async (t) => {
   const { call, write, path } = workspace(t);
   const count = 20;
@@ -193,17 +205,28 @@ test('C145 a parent that is swapped for a link during the calls never lets a fil
   const { call, path, write } = workspace(t);
   const outside = workspace(t);
   write('placeholder', '');
-  mkdirSync(path('d'));
-  const swap = spawn('bash', ['-c', `while :; do mv d real; ln -s ${outside.dir} d; rm d; mv real d; done`], {
-    cwd: path('.'),
-    stdio: 'ignore',
-  });
+  mkdirSync(path('d/e'), { recursive: true });
+  mkdirSync(outside.path('e'));
+  // As the shell loop of the report, but as fast as system calls go, or the window is hardly ever met.
+  const program = `const { renameSync, rmSync, symlinkSync, unlinkSync } = require('node:fs');
+    const attempt = (step) => { try { step(); return true; } catch { return false; } };
+    for (;;) {
+      // A write may have made its own d meanwhile.
+      attempt(() => renameSync('d', 'real')) || attempt(() => rmSync('d', { recursive: true }));
+      attempt(() => symlinkSync(${JSON.stringify(outside.dir)}, 'd'));
+      attempt(() => unlinkSync('d'));
+      attempt(() => renameSync('real', 'd'));
+    }`;
+  const swap = spawn(process.execPath, ['-e', program], { cwd: path('.'), stdio: 'ignore' });
   try {
     let written = 0;
     for (let round = 0; round < 2000; round++) {
-      const outcome = await call('write_file', { path: 'd/f', content: `${round}` });
+      const outcome = await call('write_file', {
+        path: round % 2 === 0 ? 'd/f' : 'd/e/f',
+        content: `${round}`,
+      });
       if (!outcome.isError) written++;
-      assert.deepEqual(readdirSync(outside.dir), []);
+      assert.deepEqual(readdirSync(outside.dir, { recursive: true }), ['e']);
     }
     t.diagnostic(`${written} of 2000 writes succeeded`);
     assert.ok(written > 0);
