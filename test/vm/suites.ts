@@ -13,7 +13,12 @@ export const SUITES: Record<Flavour, Suite> = {
   // The disk is there for swap and quotas.
   plain: {
     options: ['--mem', '3072', '--disk', '512', '--timeout', '1200'],
-    files: ['test/cgroups/*.test.ts', 'test/vm/*.test.ts'],
+    files: [
+      'test/cgroups/*.test.ts',
+      'test/vm/*.test.ts',
+      'test/daemon/spawner/limits.test.ts',
+      'test/worker/tools/tools-group.test.ts',
+    ],
   },
   systemd: {
     options: ['--systemd', '--mem', '3072', '--timeout', '900'],
