@@ -195,6 +195,12 @@ function databaseUrl(env: Env): string | null {
       'DATABASE_URL must start with postgresql://, such as postgresql://djinnd@db.example/djinnd',
     );
   }
+  // The value is not repeated: it holds a password. Without a host, as for a unix socket, it is no URL to the standard.
+  if (value !== null && !value.startsWith('socket:') && !URL.canParse(value.replace('@/', '@host/'))) {
+    throw new ConfigError(
+      'DATABASE_URL cannot be read: write signs such as / : @ in the password as %2F %3A %40, and the port as a number',
+    );
+  }
   return value;
 }
 

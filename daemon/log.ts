@@ -54,6 +54,15 @@ function secretValues(config: Partial<Pick<Config, 'model' | 'databaseUrl'>>): s
   const apiKey = config.model?.apiKey;
   if (apiKey !== null && apiKey !== undefined && apiKey.length >= 6) values.push(apiKey);
   const password = /^[a-z]+:\/\/[^:@/]*:([^@/]+)@/.exec(config.databaseUrl ?? '')?.[1];
-  if (password !== undefined && password.length >= 4) values.push(password);
+  if (password !== undefined && password.length >= 4) values.push(password, decoded(password));
   return values;
+}
+
+/** As the database gets it; a text that is not percent-encoded stays as it is. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }

@@ -34,6 +34,11 @@ export function explain(error: unknown, config: Config): unknown {
   if (error instanceof Problem) return new CommandError(error.message);
   if (!(error instanceof Error)) return error;
   const code = (error as { code?: string }).code;
+  if (config.databaseUrl !== null && (/^(28...|3D000)$/.test(code ?? '') || /SSL/.test(error.message))) {
+    return new CommandError(
+      `the database of DATABASE_URL refuses this login (${error.message}): check its user, password, database and sslmode`,
+    );
+  }
   if (code === 'EACCES' || code === '28000') {
     return new CommandError(
       `this user may not use the database of ${config.runDir} (${error.message}): run it as root`,
