@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import { isCgroup2, readPids, readWords, writeValue } from '../../cgroups/files.ts';
 import { killTree } from '../../cgroups/kill.ts';
 import { removeTree } from '../../cgroups/remove.ts';
-import { ownCgroup } from '../../cgroups/tree.ts';
+import { enableOnce, ownCgroup } from '../../cgroups/tree.ts';
 
 const CONTROLLERS = ['memory', 'pids', 'cpu', 'io'];
 
@@ -113,7 +113,7 @@ function enableControllers(base: string): string[] {
   const wanted = readWords(join(base, 'cgroup.controllers')).filter(
     (one) => CONTROLLERS.includes(one) && !before.includes(one),
   );
-  return wanted.filter((one) => attempt(() => writeValue(join(base, 'cgroup.subtree_control'), `+${one}`)));
+  return wanted.filter((one) => enableOnce(base, one) === null);
 }
 
 /** For steps that may be refused without harm: what they were for is probed afterwards, and said. */
