@@ -12,23 +12,27 @@ export interface Account {
 
 const MAKE_CLUSTER = `set -e
 umask 077
-home=$1 bin=$2
-if [ -e "$home/data/PG_VERSION" ]; then cat "$home/data/PG_VERSION"; exit 0; fi
+home=$1 bin=$2 sockets=$3
+rm -f "$sockets"/.s.PGSQL.*
+if [ -e "$home/data/PG_VERSION" ]; then rm -f "$home/data/postmaster.pid"; cat "$home/data/PG_VERSION"; exit 0; fi
 rm -rf "$home/data.new"
 "$bin/initdb" -D "$home/data.new" --username=${EMBEDDED_SUPERUSER} --auth=reject --encoding=UTF8 --no-locale --no-instructions >&2
 mv -T "$home/data.new" "$home/data"
 cat "$home/data/PG_VERSION"`;
 
-/** Makes the cluster beside its final place and renames it, so that a half-made one is never started. */
+/**
+ * Makes the cluster beside its final place and renames it, so that a half-made one is never started. Nothing may run on
+ * it: a dead server's pid and socket files are removed, for its number may be a zombie's or another's by now.
+ */
 export async function makeCluster(
-  homeDir: string,
+  { homeDir, socketDir }: { homeDir: string; socketDir: string },
   account: Account | null,
   native: string,
   env: Record<string, string>,
 ): Promise<void> {
   const child = spawnAs(
     account,
-    ['sh', '-c', MAKE_CLUSTER, 'make-cluster', homeDir, join(native, 'bin')],
+    ['sh', '-c', MAKE_CLUSTER, 'make-cluster', homeDir, join(native, 'bin'), socketDir],
     env,
   );
   let version = '';

@@ -8,7 +8,7 @@ import pg from 'pg';
 import type { Logger } from 'pino';
 import { type Account, EMBEDDED_SUPERUSER, makeCluster, spawnAs } from './embedded-cluster.ts';
 import { HBA, type IdentMap, identFile, libraryPath, nativeDir } from './embedded-files.ts';
-import { runningPostmaster, stopPostmaster } from './postmaster.ts';
+import { clearLeftover, runningPostmaster } from './postmaster.ts';
 
 /** Name of the one database. */
 export const EMBEDDED_DATABASE = 'djinnd';
@@ -75,8 +75,8 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
   prepareDirectories(options);
   if (runningPostmaster(dataDir, uid) !== null) {
     options.log.warn({ dataDir }, 'stopping the Postgres of an owner that was killed');
-    if (!(await stopPostmaster(dataDir, uid))) throw new Error(`the Postgres on ${dataDir} does not stop`);
   }
+  await clearLeftover(dataDir, uid);
   const libraries = libraryPath(native, join(options.runDir, 'pg-lib'));
   const env = {
     PATH: '/usr/bin:/bin',
@@ -84,7 +84,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
     TZ: 'UTC',
     ...(libraries === null ? {} : { LD_LIBRARY_PATH: libraries }),
   };
-  await makeCluster(options.homeDir, options.account, native, env);
+  await makeCluster(options, options.account, native, env);
   const child = spawnAs(
     options.account,
     [join(native, 'bin/postgres'), ...serverArguments(options, dataDir)],

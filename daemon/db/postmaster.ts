@@ -1,5 +1,5 @@
-// A postmaster left by an owner that was killed: found by its pid file, believed only if the kernel agrees, stopped.
-import { closeSync, constants, openSync, readFileSync, readlinkSync, statSync } from 'node:fs';
+// A postmaster left by an owner that was killed: found by its pid file, believed only if the kernel agrees, stopped. Touches no file.
+import { closeSync, constants, openSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -21,22 +21,39 @@ export function runningPostmaster(dataDir: string, uid: number): number | null {
   }
 }
 
-/** Stops a postmaster that is not our child: fast shutdown, then immediate, then KILL. True when it is gone. */
-export async function stopPostmaster(dataDir: string, uid: number): Promise<boolean> {
+/**
+ * Clears the way for a new server: stops a postmaster that is not our child (fast shutdown, then immediate, then KILL)
+ * and waits for the last process on the directory. Only then is a pid file that is still there a dead one's, whatever
+ * process has its number now. Throws when something goes on running.
+ */
+export async function clearLeftover(dataDir: string, uid: number): Promise<void> {
+  const pid = runningPostmaster(dataDir, uid);
   for (const [signal, waitMs] of [
     ['SIGINT', 20_000],
     ['SIGQUIT', 5_000],
     ['SIGKILL', 5_000],
   ] as const) {
-    const pid = runningPostmaster(dataDir, uid);
-    if (pid === null) return true;
-    process.kill(pid, signal);
+    if (pid !== null && runningPostmaster(dataDir, uid) === pid) process.kill(pid, signal);
     for (let waited = 0; waited < waitMs; waited += 20) {
+      if (processesIn(dataDir, uid).length === 0) return;
       await sleep(20);
-      if (runningPostmaster(dataDir, uid) === null) return true;
     }
   }
-  return runningPostmaster(dataDir, uid) === null;
+  throw new Error(
+    `the Postgres on ${dataDir} does not stop: processes ${processesIn(dataDir, uid).join(', ')}`,
+  );
+}
+
+/** Servers work in their data directory. Backends outlive a killed postmaster for a moment. */
+function processesIn(dataDir: string, uid: number): number[] {
+  const pids = readdirSync('/proc').map(Number).filter(Number.isInteger);
+  return pids.filter((pid) => {
+    try {
+      return statSync(`/proc/${pid}`).uid === uid && readlinkSync(`/proc/${pid}/cwd`) === dataDir;
+    } catch {
+      return false; // gone, or a zombie, which has no directory any more
+    }
+  });
 }
 
 function readPidFile(dataDir: string): string {

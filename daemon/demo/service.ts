@@ -7,7 +7,7 @@ import { type Config, type Env, loadConfig } from '../config.ts';
 import { isLocked } from '../parent/lock.ts';
 import type { EnforcementReport } from '../spawner/wire.ts';
 
-const READY_TIMEOUT_MS = 240_000;
+const READY_TIMEOUT_MS = 600_000;
 const MAX_INSTANCES = 20;
 
 export interface Service {
