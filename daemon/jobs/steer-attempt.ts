@@ -7,7 +7,7 @@ const IDLE_MS = 60_000;
 const FIRST_RETRY_MS = 100;
 const LONGEST_RETRY_MS = 2_000;
 /** A job whose gateway cannot listen would wait for ever: it is ended instead. */
-const GATEWAY_TRIES = 12;
+const GATEWAY_TRIES = 8;
 
 /** What the spawner has heard on the connection of this number. */
 interface Told {
@@ -62,8 +62,9 @@ async function tell(
   } catch (error) {
     told.gatewayFailures += 1;
     if (told.gatewayFailures < GATEWAY_TRIES) throw error;
-    log.error({ err: error, jobId }, 'the model gateway cannot listen for a job; it is cancelled');
-    run.cancel('cancelled');
+    log.error({ err: error, jobId }, 'the model gateway cannot listen for a job; the job is ended');
+    await spawner.call('cancel', { jobId, attempt, cause: 'gateway' });
+    told.go = true;
     return;
   }
   try {

@@ -121,7 +121,7 @@ const PARAMS: Record<Method, Check> = {
     payload,
   }),
   go: shape(attemptRef),
-  cancel: shape({ ...attemptRef, cause: oneOf('cancelled', 'budget') }),
+  cancel: shape({ ...attemptRef, cause: oneOf('cancelled', 'budget', 'gateway') }),
   forget: shape(attemptRef),
   prune: shape({ jobId: matches(JOB_ID) }),
   tenant: shape({ tenantId: matches(NAME_ID) }),

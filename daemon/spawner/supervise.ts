@@ -5,13 +5,14 @@ import { errnoOf } from './disk.ts';
 import type { EngineDefinition } from './engines.ts';
 import { type Layout, metaPath, spoolDir } from './layout.ts';
 import { removeMeta } from './meta.ts';
-import { failure } from './outcome.ts';
+import { failure, type Stop } from './outcome.ts';
 import { isOnDisk, prepareAttempt } from './prepare.ts';
 import { Refusal } from './refusal.ts';
 import { attemptKey, type Ceilings, type CheckedRequest, clampLimits, clampTotals } from './request.ts';
 import { removeSpools } from './spool.ts';
 import type {
   AttemptRef,
+  CancelCause,
   EnforcementReport,
   HelloResult,
   Methods,
@@ -22,6 +23,16 @@ import type { Last, World } from './world.ts';
 
 /** Attempts that are refused for good are remembered up to this many; a late `start` comes within seconds. */
 const MAX_FORGOTTEN = 10_000;
+
+/** What a cancel of each cause makes of the attempt. Without a gateway the program was never given its job. */
+const CANCELLED: Record<CancelCause, Stop> = {
+  cancelled: { outcome: 'cancelled', cause: { code: 'cancelled', message: 'the job was cancelled' } },
+  budget: { outcome: 'budget', cause: { code: 'budget', message: 'the budget is spent' } },
+  gateway: {
+    outcome: 'spawn_failed',
+    cause: { code: 'gateway', stage: 'gateway', message: 'djinnd could not listen for model requests' },
+  },
+};
 
 export interface SuperviseOptions {
   layout: Layout;
@@ -134,8 +145,7 @@ export function supervise(options: SuperviseOptions): Supervisor {
 
   async function cancel({ cause, ...ref }: Methods['cancel']['params']): Promise<{ known: boolean }> {
     const attempt = await find(ref);
-    const message = cause === 'budget' ? 'the budget is spent' : 'the job was cancelled';
-    attempt?.stop({ outcome: cause, cause: { code: cause, message } });
+    attempt?.stop(CANCELLED[cause]);
     return { known: attempt !== undefined || isOnDisk(layout, ref) };
   }
 

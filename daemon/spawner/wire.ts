@@ -58,6 +58,9 @@ export interface AttemptRef {
   attempt: number;
 }
 
+/** Why djinnd ends an attempt. */
+export type CancelCause = 'cancelled' | 'budget' | 'gateway';
+
 export type AttemptState = 'waiting' | 'running' | 'ending';
 
 export interface AttemptInfo extends AttemptRef {
@@ -95,8 +98,8 @@ export interface Methods {
   start: { params: StartParams; result: StartResult };
   /** The gateway listens: the job line is written to the program. Idempotent. */
   go: { params: AttemptRef; result: Record<string, never> };
-  /** Idempotent; an attempt that has ended answers the same. */
-  cancel: { params: AttemptRef & { cause: 'cancelled' | 'budget' }; result: { known: boolean } };
+  /** Idempotent; an attempt that has ended answers the same. `gateway`: djinnd cannot listen for this job's model requests. */
+  cancel: { params: AttemptRef & { cause: CancelCause }; result: { known: boolean } };
   /** After an unanswered `start`: if the attempt is unknown it will be refused from now on. */
   forget: { params: AttemptRef; result: { known: boolean } };
   list: { params: Record<string, never>; result: { attempts: AttemptInfo[] } };

@@ -142,3 +142,17 @@ async function gone(path: string): Promise<void> {
   for (let n = 0; n < 100 && existsSync(path); n++) await sleep(10);
   assert.equal(existsSync(path), false, 'the spool is pruned');
 }
+
+test('a job whose gateway cannot listen never gets its prompt and ends as spawn_failed at stage gateway', async () => {
+  const { open } = bench.gateway;
+  bench.gateway.open = () => Promise.reject(new Error('no room for a socket'));
+  try {
+    const job = await bench.submit([say('never'), { done: 0 }]);
+    const { lines } = await bench.read(job.jobId);
+    assert.deepEqual(tokens(lines), []);
+    const end = lines.at(-1);
+    assert.deepEqual([end?.outcome, end?.cause.stage], ['spawn_failed', 'gateway'], JSON.stringify(end));
+  } finally {
+    bench.gateway.open = open;
+  }
+});
