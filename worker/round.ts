@@ -36,20 +36,21 @@ async function outcomeOf(
   context: RunContext,
 ): Promise<ToolOutcome> {
   let timer: NodeJS.Timeout | undefined;
+  let cancel = (): void => {};
   const { signal } = context;
   const givenUp = new Promise<ToolOutcome>((resolve) => {
-    const cancel = (): void => {
+    cancel = () => {
       timer = setTimeout(() => resolve(failed('cancelled; the tool did not end in time')), CANCEL_GRACE_MS);
     };
-    if (signal.aborted) cancel();
-    else signal.addEventListener('abort', cancel, { once: true });
   });
+  signal.addEventListener('abort', cancel, { once: true });
   try {
     return await Promise.race([tool.run(args, context.toolContext), givenUp]);
   } catch (error) {
     return failed(`the tool failed: ${error instanceof Error ? error.message : String(error)}`);
   } finally {
     clearTimeout(timer);
+    signal.removeEventListener('abort', cancel);
   }
 }
 

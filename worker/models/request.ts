@@ -4,6 +4,8 @@ import * as http from 'node:http';
 import * as https from 'node:https';
 import type { Target } from './base-url.ts';
 
+const CONNECT_LIMIT_MS = 20_000;
+
 /** Connections kept open between the requests of one run. Close them with `closeConnections`. */
 export interface Connections {
   http?: http.Agent;
@@ -20,6 +22,19 @@ function agentFor(connections: Connections, tls: boolean): http.Agent {
 export function closeConnections(connections: Connections): void {
   connections.http?.destroy();
   connections.https?.destroy();
+}
+
+/** A host that does not answer at all is given up before the much longer wait for data. */
+function limitConnect(request: http.ClientRequest): void {
+  request.on('socket', (socket) => {
+    if (!socket.connecting) return;
+    const timer = setTimeout(() => {
+      request.destroy(new Error(`no connection within ${CONNECT_LIMIT_MS} ms`));
+    }, CONNECT_LIMIT_MS);
+    const clear = (): void => clearTimeout(timer);
+    socket.once('connect', clear);
+    socket.once('close', clear);
+  });
 }
 
 export interface Posted {
@@ -60,6 +75,7 @@ export function postJson(
     });
     current = request;
     request.setNoDelay(true);
+    limitConnect(request);
     request.on('response', (response) => {
       settled = true;
       resolve(response);

@@ -23,6 +23,12 @@ export interface ReadLog {
 
 const CHUNK_BYTES = 256 * 1024;
 
+/** The number of a damaged record, if it can be read: whoever keeps the log may have counted it. */
+function claimedSeq(line: Buffer): number {
+  const found = /^\{"v":1,"seq":(\d{1,15}),/.exec(line.subarray(0, 40).toString('latin1'));
+  return found !== null && line.at(-1) === 0x7d ? Number(found[1]) : 0;
+}
+
 /**
  * Reads to the end of file from the descriptor's position. Lines end in LF. A damaged line in the middle and a
  * `seq` that does not rise are left out and reported, and reading goes on.
@@ -41,6 +47,7 @@ export function readLog(fd: number, onRecord: (record: SessionRecord) => void): 
     const reason = parsed.ok ? (parsed.record.seq > log.lastSeq ? null : 'seq does not rise') : parsed.reason;
     if (reason !== null) {
       log.damage.push({ offset: log.wholeBytes, bytes: line.length, reason });
+      log.lastSeq = Math.max(log.lastSeq, claimedSeq(line));
       return false;
     }
     if (parsed.ok) {

@@ -120,6 +120,16 @@ for (const provider of PROVIDERS) {
   });
 }
 
+for (const provider of PROVIDERS) {
+  test(`${provider}: the number of a damaged last record is not given again`, async (t) => {
+    const dir = makeFolder(t);
+    await start(t, provider, dir, { texts: ['a', 'b'] }).result;
+    writeFileSync(logPath(dir), readFileSync(logPath(dir), 'utf8').replace('"b"', '"B"'));
+    const result = await start(t, provider, dir, { texts: ['c'] }).result;
+    assert.deepEqual([texts(result), result.seqs], [['a'], [3]]);
+  });
+}
+
 test('file: after a torn tail the next record has a line of its own, and the tail is kept aside', async (t) => {
   const dir = makeFolder(t);
   await start(t, 'file', dir, { texts: ['a', 'b'] }).result;
