@@ -86,7 +86,9 @@ async function removeLeftover(memoFile: string, name: string): Promise<void> {
   } catch {
     return; // the last parent cleared up
   }
-  if (basename(path) === name) await removeAll(path);
+  if (basename(path) !== name) return;
+  await removeAll(path);
+  attempt(() => rmdirSync(`${path}-parent`));
 }
 
 async function removeAll(root: string): Promise<void> {

@@ -21,7 +21,7 @@ export const SUITES: Record<Flavour, Suite> = {
     ],
   },
   systemd: {
-    options: ['--systemd', '--mem', '3072', '--timeout', '900'],
+    options: ['--systemd', '--mem', '3072', '--timeout', '1200'],
     files: ['test/vm/systemd/*.test.ts'],
   },
 };
