@@ -60,6 +60,9 @@ const NAMES = new Set([
   'DJINND_STOP_GRACE_MS',
 ]);
 
+/** Root and system users such as djinnd share the machine's directories; people have their own (login.defs, SYS_UID_MAX). */
+const LAST_SYSTEM_UID = 999;
+
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
 
 /** The process's own environment, for the composition roots that hand parts of it on. */
@@ -68,8 +71,8 @@ export function processEnv(): Env {
 }
 
 /**
- * Reads the settings. Empty values count as absent. `uid` decides the default directories: system ones for root and
- * for the installed service's users (which get theirs from the unit), those of the XDG base directories otherwise.
+ * Reads the settings. Empty values count as absent. `uid` decides the default directories: the machine's
+ * for root and system users, those of the XDG base directories for people.
  * Throws ConfigError.
  */
 export function loadConfig(env: Env, uid: number = process.getuid?.() ?? 0): Config {
@@ -140,7 +143,7 @@ function refuseUnknown(env: Env): void {
 
 function defaultPlaces(env: Env, instance: string, uid: number) {
   const suffix = instance === '' ? '' : `-${instance}`;
-  if (uid === 0) {
+  if (uid <= LAST_SYSTEM_UID) {
     return {
       stateDir: `/var/lib/djinnd${suffix}`,
       runDir: `/run/djinnd${suffix}`,

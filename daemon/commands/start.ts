@@ -2,6 +2,8 @@
 import { mkdirSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { askSpawner } from '../ask-spawner.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { createLogger, type Logger } from '../log.ts';
 import { makeDirectories, places, removeRunFiles } from '../parent/directories.ts';
@@ -9,6 +11,7 @@ import { type Lock, takeLock } from '../parent/lock.ts';
 import { Parent, unbindApp } from '../parent/parent.ts';
 import { reenter } from '../parent/reenter.ts';
 import { DAEMON_USER, DATABASE_USER, ensureUser } from '../parent/users.ts';
+import { REQUIRED } from '../spawner/required-controls.ts';
 import { type CommandContext, CommandError, parseCommandArgs, stopSignal } from './command.ts';
 
 export const help = `Runs database, spawner and daemon, and starts each again when it dies.
@@ -77,7 +80,10 @@ async function serveUntilStopped(config: Config, log: Logger, held: Held): Promi
     log,
   });
   const started = parent.start().then(
-    () => parent.failed,
+    () => {
+      void sayWhatIsHeld(config, log);
+      return parent.failed;
+    },
     (error: unknown) => (error instanceof Error ? error.message : String(error)),
   );
   const reason = await Promise.race([signal.then(() => null), started]);
@@ -92,4 +98,22 @@ async function serveUntilStopped(config: Config, log: Logger, held: Held): Promi
   removeRunFiles(config, held.runLock);
   held.stateLock.release();
   return code;
+}
+
+const ASK_AGAIN_MS = 500;
+
+/** Once the spawner answers: what of the required controls this machine does not hold, each with its reason and mend. */
+async function sayWhatIsHeld({ runDir }: Config, log: Logger): Promise<void> {
+  for (;;) {
+    const hello = await askSpawner(runDir, 'hello', {}).catch(() => null); // not listening yet
+    if (hello !== null) {
+      const { mode, controls } = hello.enforcement;
+      const missing = REQUIRED.filter((name) => controls[name]?.level !== 'full');
+      for (const name of missing) log.warn({ control: name, mode, ...controls[name] }, 'not enforced');
+      if (missing.length === 0) log.info({ mode }, 'every required control is enforced');
+      return;
+    }
+    // Must not hold up the end of a process that is being stopped.
+    await sleep(ASK_AGAIN_MS, undefined, { ref: false });
+  }
 }

@@ -25,7 +25,7 @@ export async function demoEnv(env: Env): Promise<Env> {
   const [http, metrics] = await freePorts();
   const defaults = {
     DJINND_ENFORCEMENT: 'best-effort',
-    DJINND_LOG_LEVEL: 'warn',
+    DJINND_LOG_LEVEL: 'error', // what is not enforced, the demo says itself
     DJINND_LISTEN: `127.0.0.1:${http}`,
     DJINND_METRICS_LISTEN: `127.0.0.1:${metrics}`,
   };

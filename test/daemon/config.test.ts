@@ -9,6 +9,11 @@ test('defaults for root and for another user', () => {
     [root.stateDir, root.runDir, root.jobsRunDir, root.enforcement],
     ['/var/lib/djinnd', '/run/djinnd', '/run/djinnd-jobs', 'strict'],
   );
+  assert.equal(
+    loadConfig({}, 998).stateDir,
+    '/var/lib/djinnd',
+    'the installed service runs as a system user',
+  );
   const user = loadConfig(
     { HOME: '/home/ada', XDG_RUNTIME_DIR: '/run/user/1000', DJINND_INSTANCE: 'x' },
     1000,
