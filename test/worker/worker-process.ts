@@ -8,6 +8,8 @@ import { fileURLToPath } from 'node:url';
 import { parseEvent, type WorkerEvent } from '../../worker/protocol.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
+/** `WORKER_NODE` runs the worker on another Node, down to 18.17. */
+const workerNode = process.env.WORKER_NODE ?? process.execPath;
 export const bundle = join(root, 'worker/dist/djinn.cjs');
 
 function newestSource(dir: string): number {
@@ -79,7 +81,7 @@ export function parseEvents(stdout: string): WorkerEvent[] {
 
 export function startWorker(t: TestContext, args: string[], options: WorkerOptions): WorkerProcess {
   buildBundle();
-  const child = spawn(options.node ?? process.execPath, [bundle, ...args], {
+  const child = spawn(options.node ?? workerNode, [bundle, ...args], {
     cwd: options.cwd ?? options.home,
     env: {
       PATH: process.env.PATH,
