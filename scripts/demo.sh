@@ -25,7 +25,7 @@ if ! command -v bwrap >/dev/null; then
   fi
   echo "demo: installing the Debian package bubblewrap (apt-get install bubblewrap)"
   export DEBIAN_FRONTEND=noninteractive
-  install_bubblewrap() { apt-get install -y -qq --no-install-recommends bubblewrap; }
+  install_bubblewrap() { apt-get install -y -qq --no-install-recommends bubblewrap >/dev/null; }
   install_bubblewrap 2>/dev/null || { apt-get update -qq && install_bubblewrap; }
 fi
 
