@@ -39,15 +39,16 @@ export async function shipRecords(
         seq: records.at(-1)?.seq ?? from.seq,
         bytes: from.bytes + block.lastIndexOf(LF) + 1,
       };
-      if (to.bytes === from.bytes) {
+      if (to.bytes > from.bytes) {
+        if (!(await store(pool, session, records, from, to))) return;
+        if (block.length < length) return;
+        from = to;
+        length = BATCH_BYTES;
+      } else {
         if (block.length < length) return;
         // One record is longer than the block.
         length *= 2;
-        continue;
       }
-      if (!(await store(pool, session, records, from, to))) return;
-      from = to;
-      length = BATCH_BYTES;
     }
   } finally {
     await file.close();
@@ -69,9 +70,15 @@ function store(
   });
 }
 
+/**
+ * At most `length` bytes; fewer: the file had no more. The buffer is as large as what there is: a megabyte for each
+ * short record kept the garbage collector busy for a quarter of djinnd's time.
+ */
 async function readBlock(file: FileHandle, position: number, length: number): Promise<Buffer> {
-  const buffer = Buffer.allocUnsafe(length);
-  const { bytesRead } = await file.read(buffer, 0, length, position);
+  const { size } = await file.stat();
+  const buffer = Buffer.allocUnsafe(Math.max(0, Math.min(length, size - position)));
+  if (buffer.length === 0) return buffer;
+  const { bytesRead } = await file.read(buffer, 0, buffer.length, position);
   return buffer.subarray(0, bytesRead);
 }
 
