@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
-import { leftovers } from '../system/leftovers.ts';
+import { cleanState } from '../system/leftovers.ts';
 import { readSlowly } from '../system/slow-reader.ts';
 
 let daemon: TestDaemon;
@@ -13,7 +13,7 @@ before(async () => {
 
 after(async () => {
   assert.equal(await daemon.close(), 0);
-  assert.deepEqual(leftovers(daemon), []);
+  assert.deepEqual(cleanState(daemon), []);
 });
 
 test('a client that reads nothing for 60 s: flat memory, others under 500 ms, then every line', async (t) => {

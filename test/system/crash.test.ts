@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { contentChunk, type FakeOpenAI, startFakeOpenAI } from '../../worker/index.ts';
 import { endOf, startDaemon, type TestDaemon } from '../support/daemon.ts';
-import { leftovers } from './leftovers.ts';
+import { cleanState } from './leftovers.ts';
 import { disorder, Follower } from './streams.ts';
 
 let daemon: TestDaemon;
@@ -26,7 +26,7 @@ after(async () => {
   answering();
   assert.equal(await daemon.close(), 0);
   await model.stop();
-  assert.deepEqual(leftovers(daemon), []);
+  assert.deepEqual(cleanState(daemon), []);
 });
 
 /** Tokens with pauses, about `seconds` long. */

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FakeOpenAI } from '../../worker/index.ts';
 import { endOf, startDaemon, startObedientModel, type TestDaemon, toolResult } from '../support/daemon.ts';
-import { leftovers } from './leftovers.ts';
+import { cleanState } from './leftovers.ts';
 import { Follower } from './streams.ts';
 
 let daemon: TestDaemon;
@@ -21,7 +21,7 @@ before(async () => {
 after(async () => {
   assert.equal(await daemon.close(), 0);
   await model.stop();
-  assert.deepEqual(leftovers(daemon), []);
+  assert.deepEqual(cleanState(daemon), []);
   assert.doesNotMatch(await daemon.log().catch(() => ''), /"level":"(error|fatal)"/);
 });
 

@@ -1,6 +1,6 @@
 // What a stopped instance must not leave: processes, cgroups, mounts, sockets, run directories.
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestDaemon } from '../support/daemon.ts';
 
@@ -26,4 +26,11 @@ function cgroupsNamed(dir: string, name: string, depth = 0): string[] {
     const path = join(dir, entry.name);
     return entry.name.startsWith(name) ? [path] : cgroupsNamed(path, name, depth + 1);
   });
+}
+
+/** The end of a test file: nothing of the run is left, and then the state goes too. */
+export function cleanState(daemon: Pick<TestDaemon, 'runDir' | 'jobsRunDir' | 'stateDir'>): string[] {
+  const found = leftovers(daemon);
+  rmSync(daemon.stateDir, { recursive: true, force: true });
+  return found;
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
-import { leftovers } from './leftovers.ts';
+import { cleanState } from './leftovers.ts';
 import { readSlowly } from './slow-reader.ts';
 
 const PAUSE_MS = 10_000;
@@ -14,7 +14,7 @@ before(async () => {
 
 after(async () => {
   assert.equal(await daemon.close(), 0);
-  assert.deepEqual(leftovers(daemon), []);
+  assert.deepEqual(cleanState(daemon), []);
 });
 
 test('a client that reads nothing while 200 MB are written costs no memory and then gets every line', async (t) => {

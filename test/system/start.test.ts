@@ -1,9 +1,9 @@
 // The parent itself: what it leaves after each kind of end, who may have the instance, what it does with a leftover.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, test } from 'node:test';
+import { after, afterEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 import { leftovers } from './leftovers.ts';
@@ -18,6 +18,11 @@ afterEach(async () => {
   await daemon?.close();
   daemon = null;
   assert.deepEqual(leftovers(places), []);
+});
+
+after(() => {
+  for (const name of [instance, `${instance}-b`])
+    rmSync(`/var/lib/djinnd-${name}`, { recursive: true, force: true });
 });
 
 async function until(what: string, condition: () => boolean): Promise<void> {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { probe } from '../../cgroups/index.ts';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
-import { leftovers } from './leftovers.ts';
+import { cleanState } from './leftovers.ts';
 
 const { hierarchy } = await probe();
 const skip = hierarchy === 'unified' ? 'needs a machine in hybrid or v1 mode; this one is unified' : false;
@@ -18,7 +18,7 @@ before(async () => {
 after(async () => {
   if (skip !== false) return;
   await daemon.close();
-  assert.deepEqual(leftovers(daemon), []);
+  assert.deepEqual(cleanState(daemon), []);
 });
 
 async function readyz() {
