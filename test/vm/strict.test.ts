@@ -1,7 +1,7 @@
 // What a tenant's job can and cannot do, over HTTP, with every required control enforced (strict mode).
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,6 +16,12 @@ let daemon: TestDaemon;
 let model: FakeOpenAI;
 let key: string;
 let uid: number;
+let engines: string;
+
+/** An engine in one line of shell: cheap enough for a hundred jobs on an emulated machine. */
+const SHELL_ENGINE = `read -r job
+echo '{"type":"session","sessionId":"x","resumed":false,"engine":"shell","model":"none"}'
+echo '{"type":"done","sessionId":"x","turns":0,"usage":{"inputTokens":0,"outputTokens":0,"totalTokens":0},"text":""}'`;
 
 const steps = (...list: object[]) => ({ prompt: JSON.stringify({ steps: list }) });
 const processesOf = (user: number): string[] => {
@@ -31,10 +37,18 @@ const processesOf = (user: number): string[] => {
 before(async () => {
   if (guestOnly) return;
   model = await startObedientModel();
+  engines = mkdtempSync('/run/djinnd-test-engines-');
+  const definition = { name: 'shell', kind: 'command', argv: ['/bin/sh', '-c', SHELL_ENGINE] };
+  writeFileSync(join(engines, 'shell.json'), JSON.stringify(definition));
   daemon = await startDaemon({
     instance: 'strict',
     enforcement: 'strict',
-    env: { DJINN_API_BASE: model.baseUrl, DJINN_MODEL: 'obedient', DJINN_API_KEY: 'sk-test' },
+    env: {
+      DJINND_ENGINES_DIR: engines,
+      DJINN_API_BASE: model.baseUrl,
+      DJINN_MODEL: 'obedient',
+      DJINN_API_KEY: 'sk-test',
+    },
   });
   key = await daemon.tenant('one', '--engine', 'djinn', '--wall-ms', '120000', '--max-running', '4');
   const end = endOf(await daemon.job(key, { prompt: 'bash: true', sessionId: 'first' }));
@@ -47,6 +61,7 @@ after(async () => {
   if (guestOnly) return;
   assert.equal(await daemon.close(), 0);
   await model.stop();
+  rmSync(engines, { recursive: true });
 });
 
 test('every required control reads full, in doctor, /readyz and each end', { skip: guestOnly }, async () => {
@@ -116,7 +131,7 @@ test('a detached child that ignores HUP is gone a second after end', { skip: gue
 test('the bash tool has the identity of the tenant and no privilege', { skip: guestOnly }, async () => {
   await daemon.sql(`update tenants set wbb_engine='djinn' where id='one'`);
   const status = toolResult(await daemon.job(key, { prompt: 'bash: cat /proc/self/status' }));
-  const field = (name: string) => new RegExp(`^${name}:\\s*(.*)$`, 'm').exec(status)?.[1]?.trim();
+  const field = (name: string) => new RegExp(`^${name}:[ \\t]*(.*)$`, 'm').exec(status)?.[1]?.trim();
   assert.equal(field('Uid'), [uid, uid, uid, uid].join('\t'));
   assert.equal(field('Gid'), [uid, uid, uid, uid].join('\t'));
   assert.equal(field('Groups'), '');
@@ -141,11 +156,12 @@ test('the bash tool sees only the allow-listed environment', { skip: guestOnly }
 });
 
 test('100 jobs leave no cgroup, process, descriptor or temporary file', { skip: guestOnly }, async () => {
-  await daemon.sql(`update tenants set wbb_engine='scripted' where id='one'`);
+  await daemon.sql(`insert into engines (name) values ('shell')`);
+  await daemon.sql(`update tenants set wbb_engine='shell' where id='one'`);
   const spawner = await daemon.processOf('spawner');
   const serve = await daemon.processOf('serve');
   const run = async (count: number) => {
-    const waiting = Array.from({ length: count }, () => steps({ say: 'x' }));
+    const waiting = Array.from({ length: count }, () => ({ prompt: 'x' }));
     const lanes = Array.from({ length: 4 }, async () => {
       for (let body = waiting.pop(); body !== undefined; body = waiting.pop()) {
         assert.equal(endOf(await daemon.job(key, body)).outcome, 'ok');
