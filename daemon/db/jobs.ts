@@ -103,12 +103,13 @@ export async function filterEnded(db: Queryable, jobIds: readonly string[]): Pro
   return rows.map(({ jobId }) => jobId);
 }
 
-/** How many jobs of the tenant wait, counted no further than `most`. */
-export async function countQueued(db: Queryable, tenantId: string, most: number): Promise<number> {
+/** How many jobs of the tenant wait, counted no further than its max_queued. */
+export async function countQueued(db: Queryable, tenantId: string): Promise<number> {
   const { rows } = await db.query<{ count: number }>(
     `select count(*)::int as count from
-       (select from jobs where tenant_id = $1 and state = 'queued' limit $2) as q`,
-    [tenantId, most],
+       (select from jobs where tenant_id = $1 and state = 'queued'
+        limit (select max_queued from tenants where id = $1)) as q`,
+    [tenantId],
   );
   return rows[0]?.count ?? 0;
 }
@@ -117,6 +118,8 @@ export interface WaitingTenant {
   tenantId: string;
   maxRunning: number;
   running: number;
+  /** Counted no further than 2: is there another one behind the next? */
+  queued: number;
 }
 
 /**
@@ -133,6 +136,8 @@ export async function listWaitingTenants(db: Queryable): Promise<WaitingTenant[]
        from waiting w where w.tenant_id is not null
      )
      select t.id as "tenantId", t.max_running as "maxRunning",
+       (select count(*)::int from (select from jobs q where q.tenant_id = t.id and q.state = 'queued' limit 2) as q)
+         as queued,
        (select count(*)::int from jobs r where r.tenant_id = t.id and r.state in ('starting', 'running')) as running
      from waiting w join tenants t on t.id = w.tenant_id`,
   );

@@ -56,6 +56,8 @@ export function createPool(options: DatabaseOptions, log: Logger): Pool {
   const pool = new pg.Pool({
     ...clientConfig(options),
     max: options.max ?? 10,
+    // Statements that do not wait for each other's answers share a round trip.
+    pipeline: true,
     options:
       `-c role=${options.role ?? 'djinnd_app'} -c timezone=UTC ` +
       `-c statement_timeout=${STATEMENT_TIMEOUT_MS} -c idle_in_transaction_session_timeout=60000`,

@@ -53,6 +53,15 @@ export async function readTenant(db: Queryable, tenantId: string): Promise<Tenan
   return rows[0] ?? null;
 }
 
+/** The tenant of a job, or null. */
+export async function readTenantOfJob(db: Queryable, jobId: string): Promise<Tenant | null> {
+  const { rows } = await db.query<Tenant>(
+    `select ${SELECT} from tenants where id = (select tenant_id from jobs where job_id = $1)`,
+    [jobId],
+  );
+  return rows[0] ?? null;
+}
+
 /** Tenants by id, after `after`. */
 export async function listTenants(db: Queryable, limit: number, after = ''): Promise<Tenant[]> {
   const { rows } = await db.query<Tenant>(

@@ -13,7 +13,7 @@ import { Problem } from '../errors.ts';
 import { canonicalSha256 } from './canonical.ts';
 import { tenantLock } from './locks.ts';
 import type { JobBody } from './types.ts';
-import { JOBS_CHANNEL } from './wakes.ts';
+import { JOBS_CHANNEL, queuedPayload } from './wakes.ts';
 
 const LIMITS: readonly (keyof JobLimits)[] = [
   'memoryBytes',
@@ -28,6 +28,8 @@ const QUEUE_FULL_RETRY_S = 5;
 export interface AdmissionDeps {
   pool: Pool;
   boss: Boss;
+  /** Names this daemon in its notifications: it wakes itself. */
+  self: string;
   /** Engines of this machine; null: not known yet. */
   engines(): ReadonlySet<string> | null;
 }
@@ -38,7 +40,7 @@ export interface AdmissionDeps {
  * or DJ_QUEUE_FULL.
  */
 export function admitJob(
-  { pool, boss, engines }: AdmissionDeps,
+  { pool, boss, self, engines }: AdmissionDeps,
   body: JobBody,
   idempotencyKey: string | null,
 ): Promise<{ row: JobRow; created: boolean }> {
@@ -49,7 +51,10 @@ export function admitJob(
   return inTransaction(
     pool,
     async (client) => {
-      const tenant = await readTenant(client, body.tenantId);
+      const [tenant, queued] = await Promise.all([
+        readTenant(client, body.tenantId),
+        countQueued(client, body.tenantId),
+      ]);
       if (tenant === null) throw new Problem('DJ_NOT_FOUND', 'there is no such tenant');
       if (idempotencyKey !== null) {
         const earlier = await findByIdempotencyKey(client, tenant.id, idempotencyKey);
@@ -58,12 +63,15 @@ export function admitJob(
       checkLimits(tenant, body.limits ?? {});
       checkEngine(tenant, engines());
       await checkBudget(client, tenant);
-      if ((await countQueued(client, tenant.id, tenant.maxQueued)) >= tenant.maxQueued) {
+      if (queued >= tenant.maxQueued) {
         throw new Problem('DJ_QUEUE_FULL', `${tenant.maxQueued} jobs of this tenant wait already`, {
           headers: { 'retry-after': String(QUEUE_FULL_RETRY_S) },
         });
       }
-      return { row: await addJob(client, boss, body, { bodySha256, idempotencyKey }), created: true };
+      return {
+        row: await addJob(client, { boss, self }, body, { bodySha256, idempotencyKey }),
+        created: true,
+      };
     },
     lock,
   );
@@ -71,7 +79,7 @@ export function admitJob(
 
 async function addJob(
   client: Client,
-  boss: Boss,
+  { boss, self }: Pick<AdmissionDeps, 'boss' | 'self'>,
   body: JobBody,
   { bodySha256, idempotencyKey }: { bodySha256: Buffer; idempotencyKey: string | null },
 ): Promise<JobRow> {
@@ -79,8 +87,8 @@ async function addJob(
   const jobId = `job_${nanoid()}`;
   const sessionId = body.sessionId ?? `ses_${nanoid()}`;
   const queueId = randomUUID();
-  await touchSession(client, tenantId, sessionId);
-  const row = await insertJob(client, {
+  const session = touchSession(client, tenantId, sessionId);
+  const job = insertJob(client, {
     jobId,
     tenantId,
     sessionId,
@@ -92,6 +100,9 @@ async function addJob(
     requestedLimits: limits,
     metadata: metadata ?? null,
   });
+  const told = client.query('select pg_notify($1, $2)', [JOBS_CHANNEL, queuedPayload(self)]);
+  // One round trip: the server runs them in this order, and after one that fails none.
+  const [row] = await Promise.all([job, session, told]);
   await boss.send(
     QUEUE,
     { jobId },
@@ -102,7 +113,6 @@ async function addJob(
       db: bossDatabase(client),
     },
   );
-  await client.query('select pg_notify($1, $2)', [JOBS_CHANNEL, 'queued']);
   return row;
 }
 

@@ -4,15 +4,21 @@ import { claimJob } from '../db/job-changes.ts';
 import { type JobRow, listWaitingTenants, readJob, type WaitingTenant } from '../db/jobs.ts';
 import { type Client, inTransaction, type Pool } from '../db/pool.ts';
 import { type Boss, bossDatabase, QUEUE } from '../db/queue.ts';
-import { readTenant } from '../db/tenants.ts';
+import { readTenantOfJob } from '../db/tenants.ts';
 import { grantLimits } from './admission.ts';
 import { CLAIM_LOCK } from './locks.ts';
+
+export interface Claim {
+  row: JobRow;
+  /** False: nothing else could run when this was claimed. Whatever came later wakes the dispatcher by itself. */
+  more: boolean;
+}
 
 /**
  * The claimed row, or null when nothing can run now. Among tenants below their max_running those that run least come
  * first, and among those the oldest entry, so neither a long queue nor a full tenant stands in another's way.
  */
-export function claimNext(pool: Pool, boss: Boss, node: string): Promise<JobRow | null> {
+export function claimNext(pool: Pool, boss: Boss, node: string): Promise<Claim | null> {
   // Locks: the claim lock, then (by pg-boss, skipping locked ones) the entry, then the job's row. One claim at a time
   // over all machines makes max_running exact; the whole transaction takes a few milliseconds.
   return inTransaction(
@@ -27,13 +33,20 @@ export function claimNext(pool: Pool, boss: Boss, node: string): Promise<JobRow 
         );
         const row = await takeEntry(client, boss, node, waiting, chosen);
         if (row === 'again') continue;
-        if (row !== null) return row;
+        if (row !== null) return { row, more: othersMayRun(open, row.tenantId) };
         // All that these have queued waits for an earlier job of its session.
         open = open.filter(({ tenantId }) => !chosen.has(tenantId));
       }
       return null;
     },
     CLAIM_LOCK,
+  );
+}
+
+function othersMayRun(open: readonly WaitingTenant[], claimed: string): boolean {
+  return open.some(
+    ({ tenantId, queued, running, maxRunning }) =>
+      tenantId !== claimed || (queued > 1 && running + 1 < maxRunning),
   );
 }
 
@@ -48,8 +61,8 @@ async function takeEntry(
   const ignoreGroups = waiting.map(({ tenantId }) => tenantId).filter((id) => !chosen.has(id));
   const [entry] = await boss.fetch<{ jobId: string }>(QUEUE, { db, ignoreGroups });
   if (entry === undefined) return null;
-  const queued = await readJob(client, entry.data.jobId);
-  const tenant = queued === null ? null : await readTenant(client, queued.tenantId);
+  const { jobId } = entry.data;
+  const [queued, tenant] = await Promise.all([readJob(client, jobId), readTenantOfJob(client, jobId)]);
   if (queued === null || tenant === null || queued.state !== 'queued') {
     // Ended while it waited, or erased: the row decides, the entry is only its place in the queue.
     await boss.complete(QUEUE, entry.id, {}, { db });

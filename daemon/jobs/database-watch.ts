@@ -6,7 +6,7 @@ import type { Health } from './health.ts';
 import { pruneEnded } from './reconcile.ts';
 import type { RunDeps } from './run-deps.ts';
 import type { RunTable } from './run-table.ts';
-import { JOBS_CHANNEL, listenForWakes } from './wakes.ts';
+import { JOBS_CHANNEL, listenForWakes, queuedPayload } from './wakes.ts';
 
 const CHECK_MS = 2_000;
 /** Spools that could not be pruned at their job's end, and spent queue entries. */
@@ -18,6 +18,7 @@ export function watchDatabase(
   { runs, health, wake }: { runs: RunTable; health: Health; wake(): void },
 ): { close(): Promise<void> } {
   const { pool, boss, spawner, log } = deps;
+  const ownPayload = queuedPayload(deps.self);
 
   async function check(): Promise<void> {
     try {
@@ -42,6 +43,7 @@ export function watchDatabase(
   }
 
   function notified(channel: string, payload: string): void {
+    if (channel === JOBS_CHANNEL && payload === ownPayload) return;
     const jobId = /^cancel (job_[A-Za-z0-9_-]{1,64})$/.exec(payload)?.[1];
     if (channel !== JOBS_CHANNEL || jobId === undefined) wake();
     else runs.cancel(jobId, 'cancelled');

@@ -2,7 +2,7 @@
 import type { JobRow } from '../db/jobs.ts';
 import { isDatabaseAway } from '../db/pool.ts';
 import type { Logger } from '../log.ts';
-import { LateArrival } from './claim.ts';
+import { type Claim, LateArrival } from './claim.ts';
 
 /** Bounds the wait when every wake-up was lost. */
 const SLOW_TIMER_MS = 2_000;
@@ -10,7 +10,7 @@ const SLOW_TIMER_MS = 2_000;
 export interface DispatcherDeps {
   /** Room for another job, and somebody to run it. */
   ready(): boolean;
-  claim(): Promise<JobRow | null>;
+  claim(): Promise<Claim | null>;
   launch(row: JobRow): void;
   log: Logger;
 }
@@ -42,9 +42,9 @@ export function startDispatcher({ ready, claim, launch, log }: DispatcherDeps): 
       wanted = false;
       try {
         while (!stopped && ready()) {
-          const row = await claim();
-          if (row === null) break;
-          launch(row);
+          const claimed = await claim();
+          if (claimed !== null) launch(claimed.row);
+          if (claimed?.more !== true) break;
         }
       } catch (error) {
         if (error instanceof LateArrival) {

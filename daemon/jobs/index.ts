@@ -1,4 +1,5 @@
 // Composes the jobs side: requests, dispatcher, the runs of this machine, its links to spawner and database.
+import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { claimNext } from './claim.ts';
 import { watchDatabase } from './database-watch.ts';
@@ -20,6 +21,7 @@ export function createJobs(given: JobsDeps): Jobs {
   const node = given.node ?? hostname();
   const deps: RunDeps = {
     ...given,
+    self: randomUUID(),
     metrics: given.metrics ?? {},
     signals: createJobSignals(),
     untilDone: createUntilDone(given.log),

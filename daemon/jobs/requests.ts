@@ -33,7 +33,7 @@ const tooMany = (): Problem =>
 type Requests = Pick<Jobs, 'admit' | 'get' | 'list' | 'cancel' | 'cancelForBudget' | 'events'>;
 
 export function createRequests(deps: RequestDeps): Requests {
-  const { pool, boss, health } = deps;
+  const { pool, boss, self, health } = deps;
   const lanes = createLanes(Math.max(1, Math.floor((pool.options.max ?? 10) / 2)), MOST_WAITING);
   return {
     admit: (caller, body, idempotencyKey) =>
@@ -42,7 +42,7 @@ export function createRequests(deps: RequestDeps): Requests {
         if (!maySee(caller, body.tenantId)) throw new Problem('DJ_NOT_FOUND', 'there is no such tenant');
         const engines = () => health.engines;
         const turn = lanes.run(body.tenantId, () =>
-          admitJob({ pool, boss, engines }, body, idempotencyKey ?? null),
+          admitJob({ pool, boss, self, engines }, body, idempotencyKey ?? null),
         );
         if (turn === null) throw tooMany();
         const { row, created } = await turn;

@@ -11,6 +11,8 @@ import type { JobsDeps, JobsMetrics } from './types.ts';
 import type { UntilDone } from './until-done.ts';
 
 export interface RunDeps {
+  /** Tells this daemon from every other one, also from an earlier life. */
+  self: string;
   pool: Pool;
   boss: Boss;
   spawner: SpawnerClient;

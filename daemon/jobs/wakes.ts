@@ -3,8 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, Pool } from '../db/pool.ts';
 import type { Logger } from '../log.ts';
 
-/** `queued`, or `cancel <jobId>`. */
+/** `queued <daemon>`, or `cancel <jobId>`. */
 export const JOBS_CHANNEL = 'djinnd_jobs';
+/** What the daemon of this name tells the others when it has admitted a job; itself it wakes without this detour. */
+export const queuedPayload = (daemon: string): string => `queued ${daemon}`;
 /** A tenant's id, sent by the trigger of the tenants table. */
 export const TENANTS_CHANNEL = 'djinnd_tenants';
 

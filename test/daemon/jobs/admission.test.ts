@@ -48,7 +48,7 @@ test('twenty equal requests with one key at once make one job (C112)', async () 
 test('two daemons on one database admit one job for a key, and no more than the queue holds', async () => {
   await bench.tenant('shared', { maxRunning: 0, maxQueued: 3 });
   // Beside the lanes that one process has of its own.
-  const deps = { pool: bench.pool, boss: bench.boss, engines: () => null };
+  const deps = { pool: bench.pool, boss: bench.boss, self: 'other', engines: () => null };
   const body = { tenantId: 'shared', prompt: 'hello' };
   const same = await Promise.all(Array.from({ length: 8 }, () => admitJob(deps, body, 'one')));
   assert.equal(new Set(same.map(({ row }) => row.jobId)).size, 1);
