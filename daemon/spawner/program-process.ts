@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 
 /**
  * Pid of the program: process 2 of the namespace whose init is `initPid`, or null when it is gone.
- * Bubblewrap's init has the program as its first child and ends with it, so number 2 cannot be anything else.
+ * Bubblewrap's init has the program as its first child, and the kernel gives low numbers once, so number 2 cannot be
+ * anything else.
  */
 export function findProgramPid(initPid: number): number | null {
   let children: string;

@@ -10,6 +10,8 @@ import { findProgramPid, signalProcess, startTimeOf, waitGone } from './program-
 
 /** A killed launcher may leave its descriptors open in a sandbox that is just being killed. */
 const STATUS_GRACE_MS = 1000;
+/** What a program leaves running has this long to end by itself: bubblewrap's init waits for it, for ever. */
+const LEFT_MS = 250;
 /** Everything in a sandbox is killed with it; this is for processes that the kernel cannot end at once. */
 const GONE_MS = 5000;
 
@@ -82,7 +84,7 @@ export class SandboxedProcess implements Launched {
   async #namespaceGone(): Promise<void> {
     const { initPid } = this.#status;
     if (initPid === null || this.#initStarted === null) return;
-    if (await waitGone(initPid, this.#initStarted, GONE_MS)) return;
+    if (await waitGone(initPid, this.#initStarted, LEFT_MS)) return;
     this.killAll();
     await waitGone(initPid, this.#initStarted, GONE_MS);
   }
