@@ -13,7 +13,7 @@ import { ECHO_PROMPTS, startEchoingModel } from '../support/echoing-model.ts';
 import { type PasswordDatabase, startPasswordDatabase } from '../support/password-database.ts';
 import { findIn, type Hit, newSecret, type Secret } from '../support/secrets.ts';
 import { removeUsers, uidOf } from '../support/tenant-users.ts';
-import { timeScale } from '../vm/guest.ts';
+import { inGuest, timeScale } from '../vm/guest.ts';
 import { leftovers } from './leftovers.ts';
 import { refusedRequests } from './refused-requests.ts';
 import {
@@ -25,6 +25,7 @@ import {
   reportOf,
   uidsOf,
 } from './search.ts';
+import { cancel } from './steps.ts';
 
 const skip = process.getuid?.() === 0 ? false : 'needs root: secrets of several users on one machine';
 const bin = join(import.meta.dirname, '../../bin/djinnd');
@@ -111,8 +112,6 @@ function djinnd(
   );
 }
 
-const authorization = (key: string) => ({ authorization: `Bearer ${key}` });
-
 /** The other tenant works on its secret while `work` runs: it is in its files, environments, arguments and sockets. */
 async function besideVictim(work: () => Promise<void>): Promise<void> {
   const key = await daemon.tenant(victim, '--engine', 'scripted');
@@ -129,11 +128,7 @@ HELD="$held" bash -c 'exec -a "$0" sleep 3000' "$held"`;
   try {
     await work();
   } finally {
-    const { jobs } = (await (await daemon.get(key, '/v1/jobs')).json()) as { jobs: { jobId: string }[] };
-    await fetch(`${daemon.url}/v1/jobs/${jobs[0]?.jobId}/cancel`, {
-      method: 'POST',
-      headers: authorization(key),
-    });
+    await cancel(daemon, key, 'kept');
     assert.equal(endOf(await running).outcome, 'cancelled');
   }
 }
@@ -155,7 +150,8 @@ function assertCleanReport(result: string): void {
 
 test('no secret can be found from the bash tool, while what is planted beside it is found', { skip }, () =>
   besideVictim(async () => {
-    const command = plantAndSearch(planted, { secrets: all, since, system: true });
+    // The guest's programs are this machine's own files, which a run outside of it looks through.
+    const command = plantAndSearch(planted, { secrets: all, since, system: !inGuest });
     const lines = await daemon.job(token.value, { prompt: `bash: ${command}` });
     assertCleanReport(toolResult(lines));
     const keys = new Set(model.requests.map(({ headers }) => headers.authorization));

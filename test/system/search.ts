@@ -55,7 +55,8 @@ export function plantAndSearch(planted: Secret, options: SearchOptions): string 
   const { value } = planted;
   const encoded = Buffer.from(`key=${value}.`).toString('base64');
   const listener = `const [word] = process.argv.slice(1);
-for (const at of ["/tmp/planted.sock", "\\0" + word]) require("node:net").createServer((s) => s.end(word)).listen(at);`;
+const listen = (at, then) => require("node:net").createServer((s) => s.end(word)).listen(at, then);
+listen("\\0" + word, () => listen("/tmp/planted.sock"));`;
   return `
 word='${value}'
 for place in /workspace /tmp /dev/shm ~; do printf %s "$word" >$place/planted; done
