@@ -8,17 +8,21 @@ import { readTenantOfJob } from '../db/tenants.ts';
 import { grantLimits } from './admission.ts';
 import { CLAIM_LOCK } from './locks.ts';
 
+/** What one claim found. Whatever comes later wakes the dispatcher by itself. */
 export interface Claim {
-  row: JobRow;
-  /** False: nothing else could run when this was claimed. Whatever came later wakes the dispatcher by itself. */
+  /** Null: nothing can run now. */
+  row: JobRow | null;
+  /** Something else could run now, if this machine has room. */
   more: boolean;
+  /** Something waits that may run when another job ends. */
+  left: boolean;
 }
 
 /**
- * The claimed row, or null when nothing can run now. Among tenants below their max_running those that run least come
- * first, and among those the oldest entry, so neither a long queue nor a full tenant stands in another's way.
+ * Claims a row if one can run now. Among tenants below their max_running those that run least come first, and among
+ * those the oldest entry, so neither a long queue nor a full tenant stands in another's way.
  */
-export function claimNext(pool: Pool, boss: Boss, node: string): Promise<Claim | null> {
+export function claimNext(pool: Pool, boss: Boss, node: string): Promise<Claim> {
   // Locks: the claim lock, then (by pg-boss, skipping locked ones) the entry, then the job's row. One claim at a time
   // over all machines makes max_running exact; the whole transaction takes a few milliseconds.
   return inTransaction(
@@ -33,21 +37,22 @@ export function claimNext(pool: Pool, boss: Boss, node: string): Promise<Claim |
         );
         const row = await takeEntry(client, boss, node, waiting, chosen);
         if (row === 'again') continue;
-        if (row !== null) return { row, more: othersMayRun(open, row.tenantId) };
+        if (row !== null) {
+          const rest = waiting.filter(({ tenantId, queued }) => tenantId !== row.tenantId || queued > 1);
+          return { row, more: rest.some((one) => mayRun(one, row.tenantId)), left: rest.length > 0 };
+        }
         // All that these have queued waits for an earlier job of its session.
         open = open.filter(({ tenantId }) => !chosen.has(tenantId));
       }
-      return null;
+      return { row: null, more: false, left: waiting.length > 0 };
     },
     CLAIM_LOCK,
   );
 }
 
-function othersMayRun(open: readonly WaitingTenant[], claimed: string): boolean {
-  return open.some(
-    ({ tenantId, queued, running, maxRunning }) =>
-      tenantId !== claimed || (queued > 1 && running + 1 < maxRunning),
-  );
+/** Whether the tenant has room for another job, `claimed` being the one that has just got one more. */
+function mayRun({ tenantId, running, maxRunning }: WaitingTenant, claimed: string): boolean {
+  return running + (tenantId === claimed ? 1 : 0) < maxRunning;
 }
 
 async function takeEntry(

@@ -10,7 +10,7 @@ const SLOW_TIMER_MS = 2_000;
 export interface DispatcherDeps {
   /** Room for another job, and somebody to run it. */
   ready(): boolean;
-  claim(): Promise<Claim | null>;
+  claim(): Promise<Claim>;
   launch(row: JobRow): void;
   log: Logger;
 }
@@ -18,6 +18,8 @@ export interface DispatcherDeps {
 export interface Dispatcher {
   /** Something may have changed. Cheap; many calls make one pass. */
   wake(): void;
+  /** A job has ended: a reason to look only if something waits. */
+  freed(): void;
   /** Resolves when no claim is under way and none will be. */
   stop(): Promise<void>;
 }
@@ -25,6 +27,8 @@ export interface Dispatcher {
 export function startDispatcher({ ready, claim, launch, log }: DispatcherDeps): Dispatcher {
   let stopped = false;
   let wanted = false;
+  /** As the last claim saw it; unknown counts as true. */
+  let left = true;
   let pumping: Promise<void> | null = null;
   const timer = setInterval(wake, SLOW_TIMER_MS);
 
@@ -43,10 +47,12 @@ export function startDispatcher({ ready, claim, launch, log }: DispatcherDeps): 
       try {
         while (!stopped && ready()) {
           const claimed = await claim();
-          if (claimed !== null) launch(claimed.row);
-          if (claimed?.more !== true) break;
+          left = claimed.left;
+          if (claimed.row !== null) launch(claimed.row);
+          if (!claimed.more) break;
         }
       } catch (error) {
+        left = true;
         if (error instanceof LateArrival) {
           wanted = true;
           continue;
@@ -62,6 +68,10 @@ export function startDispatcher({ ready, claim, launch, log }: DispatcherDeps): 
 
   return {
     wake,
+    freed() {
+      // A claim under way may not have seen the end, nor told yet that something waits for it.
+      if (left || wanted || pumping !== null) wake();
+    },
     async stop() {
       stopped = true;
       clearInterval(timer);

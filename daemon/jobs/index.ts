@@ -29,7 +29,7 @@ export function createJobs(given: JobsDeps): Jobs {
   const health = newHealth();
   let dispatcher: Dispatcher | null = null;
   const wake = (): void => dispatcher?.wake();
-  const runs = new RunTable(deps, node, wake);
+  const runs = new RunTable(deps, node, () => dispatcher?.freed());
   const closing: (() => Promise<void> | void)[] = [];
 
   return {

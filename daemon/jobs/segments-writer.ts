@@ -64,7 +64,11 @@ async function storeTail(
       firstSeq: seqAt(lines, 0),
       lastSeq: seqAt(lines, lastLineStart(lines)),
       rawBytes: lines.length,
-      data: await compress(lines, { params: { [constants.ZSTD_c_compressionLevel]: 3 } }),
+      data: await compress(lines, {
+        // Tables of the chunk's size instead of a window of megabytes.
+        pledgedSrcSize: lines.length,
+        params: { [constants.ZSTD_c_compressionLevel]: 3 },
+      }),
     };
     await db.untilDone(signal, () => insertSegment(db.pool, segment));
     waiting = [];
