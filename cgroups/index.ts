@@ -2,6 +2,7 @@
 export { type CallGroup, createCall } from './create.ts';
 export { LimitError, TreeError } from './errors.ts';
 export { readEvidence, readUsage } from './evidence.ts';
+export { expectJoin } from './expect-join.ts';
 export { freezeCall, thawCall } from './freeze.ts';
 export { killCall } from './kill.ts';
 export { type CallState, onEvents, readState, waitEmpty } from './observe.ts';

@@ -5,6 +5,7 @@ import {
   type CallUsage,
   createCall,
   createSlice,
+  expectJoin,
   killCall,
   readEvidence,
   readUsage,
@@ -18,6 +19,8 @@ import type { StartParams } from './wire.ts';
 export type CallOrder = Pick<StartParams, 'tenantId' | 'jobId' | 'limits' | 'totals'>;
 
 export interface Calls {
+  /** A call will be opened and joined in a moment: what the kernel can prepare for that begins. */
+  expect(): void;
   /** Makes the call's cgroup with every limit in place. Throws LimitError; then nothing is left. */
   open(params: CallOrder, account: Account): Promise<CallGroup>;
   usage(call: CallGroup): CallUsage;
@@ -30,6 +33,7 @@ export interface Calls {
 
 export function callsIn(tree: Tree): Calls {
   return {
+    expect: () => void expectJoin(tree),
     async open({ tenantId, jobId, limits, totals }, account) {
       await createSlice(tree, tenantId, totals);
       const { memoryBytes, pids, cpuPercent } = limits;

@@ -4,7 +4,15 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync }
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { readPids } from '../../cgroups/files.ts';
-import { closeTree, createCall, createSlice, openTree, sweepTree, TreeError } from '../../cgroups/index.ts';
+import {
+  closeTree,
+  createCall,
+  createSlice,
+  expectJoin,
+  openTree,
+  sweepTree,
+  TreeError,
+} from '../../cgroups/index.ts';
 import { CONTROLLERS, freshRoot, LIMITS, NOBODY, needsCgroup2, runIn, testTree, until } from './fixture.ts';
 
 const ownCgroup = (): string => /^0::(.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1] ?? '';
@@ -20,6 +28,20 @@ test('opening a tree moves this process to its supervisor leaf and closing puts 
   assert.equal(await closeTree(tree), true);
   assert.equal(ownCgroup(), before);
   assert.equal(existsSync(root), false);
+});
+
+test('expecting a join leaves this process where it is, and does nothing to a tree that is gone', {
+  skip: needsCgroup2,
+}, async () => {
+  const root = freshRoot();
+  const before = ownCgroup();
+  const tree = await openTree({ root, controllers: CONTROLLERS });
+  const inside = ownCgroup();
+  await Promise.all([expectJoin(tree), expectJoin(tree)]);
+  assert.equal(ownCgroup(), inside);
+  assert.equal(await closeTree(tree), true);
+  await expectJoin(tree);
+  assert.equal(ownCgroup(), before);
 });
 
 test('every process of the delegated directory is moved, so that controllers can be enabled', {
