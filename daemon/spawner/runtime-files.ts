@@ -1,8 +1,8 @@
 // Copies of everything that runs in a sandbox: a replaced source never changes under a running job.
 import { chmodSync, mkdirSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import type { EngineDefinition } from './engines.ts';
-import { keepFiles } from './kept-files.ts';
+import { dropOthers, keepFiles } from './kept-files.ts';
 import { seccompFilter } from './seccomp.ts';
 
 /** Sources of one engine's mounts. */
@@ -31,7 +31,7 @@ export interface RuntimeSources {
   engines: Iterable<EngineDefinition>;
 }
 
-/** Makes the copies (once per content, about 0.3 s for Node) and says where they are. */
+/** Makes the copies that are not there yet and says where they are. */
 export function prepareRuntimeFiles(sources: RuntimeSources): RuntimeFiles {
   const dir = join(sources.stateDir, 'runtime');
   mkdirSync(dir, { recursive: true, mode: 0o711 });
@@ -48,4 +48,11 @@ export function prepareRuntimeFiles(sources: RuntimeSources): RuntimeFiles {
     engines.set(name, { node, worker, filesDir: kept.length === 0 ? null : keepFiles(dir, kept) });
   }
   return { dir, node, worker, seccomp, engines };
+}
+
+/** Removes the copies of earlier versions. Only for a start, when no job runs. */
+export function dropEarlierVersions({ dir, node, worker, seccomp, engines }: RuntimeFiles): void {
+  const files = [node, worker, seccomp].filter((path) => path !== null).map((path) => dirname(path));
+  const folders = [...engines.values()].flatMap(({ filesDir }) => (filesDir === null ? [] : [filesDir]));
+  dropOthers(dir, new Set([...files, ...folders]));
 }

@@ -3,7 +3,7 @@
 import { allowsCgroupNamespace } from './cgroup-namespace.ts';
 import type { EngineDefinition } from './engines.ts';
 import { createLaunch, type Launch } from './launch.ts';
-import { prepareRuntimeFiles } from './runtime-files.ts';
+import { dropEarlierVersions, prepareRuntimeFiles } from './runtime-files.ts';
 import { PROBE_ENGINE, probeSandbox, type SandboxReport } from './sandbox-probe.ts';
 import { readSystemView } from './system-view.ts';
 
@@ -33,6 +33,7 @@ export async function prepareSandbox(options: SandboxOptions): Promise<Sandbox> 
     workerPath,
     engines: [...options.engines, probe],
   });
+  dropEarlierVersions(runtime);
   const cgroupNamespace = allowsCgroupNamespace();
   const launch = createLaunch({ runtime, system: readSystemView(), privileged, cgroupNamespace });
   const hasFilter = runtime.seccomp !== null;
