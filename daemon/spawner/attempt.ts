@@ -6,6 +6,7 @@ import { closeAttempt } from './closing.ts';
 import { createEventLines, type EventLines } from './event-lines.ts';
 import { insideSandbox, jobLine } from './job-line.ts';
 import type { LaunchEnd, Launched } from './launch.ts';
+import { watchLinger } from './linger.ts';
 import { failure, type Stop } from './outcome.ts';
 import { readProgram } from './program-output.ts';
 import { startSampling } from './sampling.ts';
@@ -150,6 +151,13 @@ export class Attempt {
     this.outputBytes = output.bytes;
     this.readers = output.ended;
     const { world, call } = this;
+    this.#timers.push(
+      watchLinger(
+        world.timing.lingerMs,
+        () => this.lines.state.lastType === 'done' || this.lines.state.lastType === 'error',
+        () => this.stop(failure('no_exit', 'the program wrote its last event and did not exit')),
+      ),
+    );
     if (world.calls !== null && call !== null) {
       const { calls, timing } = world;
       this.#timers.push(

@@ -67,7 +67,7 @@ export interface Spawner {
 }
 
 const CONTROLLERS = ['memory', 'pids', 'cpu', 'io'];
-const TIMING: Timing = { graceMs: 5000, drainMs: 100, sampleMs: 2000 };
+const TIMING: Timing = { graceMs: 5000, drainMs: 100, sampleMs: 2000, lingerMs: 15_000 };
 
 /** Starts the spawner; resolves when it listens and everything of a predecessor is closed. */
 export async function runSpawner(options: SpawnerOptions): Promise<Spawner> {

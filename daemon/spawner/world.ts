@@ -48,6 +48,8 @@ export interface Timing {
   /** Quiet time of the streams after the program's end, before the rest of its tree is killed. */
   drainMs: number;
   sampleMs: number;
+  /** A program that has written `done` or `error` must exit within twice this time. */
+  lingerMs: number;
 }
 
 export type Last = 'end' | 'lost';

@@ -81,7 +81,7 @@ export function plainOptions(dirs: ReturnType<typeof makeDirs>): SpawnerOptions 
     daemonUser: { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 },
     log: pino({ level: process.env.TEST_LOG ?? 'silent' }),
     version: '0.0.0-test',
-    timing: { graceMs: 500, sampleMs: 200 },
+    timing: { graceMs: 500, sampleMs: 200, lingerMs: 2000 },
     parts: {
       launch: plainLaunch,
       engines: PLAIN_ENGINES,

@@ -20,6 +20,11 @@ test('a job over its time is asked to end, then killed', async () => {
   assert.ok(hard.resources.wallMs >= 1000 && hard.resources.wallMs < 5000);
 });
 
+test('a program that says done and does not exit is ended, and does not count as ok', async () => {
+  const end = endOf(await bench().run([DONE, { ignoreTerm: 1 }, { sleepMs: 60_000 }]));
+  assert.deepEqual([end.outcome, end.cause.code], ['failed', 'no_exit']);
+});
+
 test('an attempt whose go never comes ends at its time', async () => {
   const params = bench().params([], { limits: { ...LIMITS, wallMs: 300 } });
   await bench().client.call('start', params);
