@@ -1,6 +1,5 @@
 // Takes the wait out of the next process's way into a cgroup.
-import { constants } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { close, constants, openSync, write } from 'node:fs';
 import { join } from 'node:path';
 import type { Tree } from './tree.ts';
 
@@ -10,15 +9,16 @@ import type { Tree } from './tree.ts';
  * milliseconds do not. This begins that wait now, beside everything else, by moving this process to where it is.
  * Resolves when it is over; a refusal means only that the next join waits by itself.
  */
-export async function expectJoin({ supervisorPath }: Tree): Promise<void> {
-  try {
-    const file = await open(join(supervisorPath, 'cgroup.procs'), constants.O_WRONLY | constants.O_NOFOLLOW);
+export function expectJoin({ supervisorPath }: Tree): Promise<void> {
+  const flags = constants.O_WRONLY | constants.O_NOFOLLOW;
+  return new Promise((resolve) => {
+    let fd: number;
     try {
-      await file.write('0');
-    } finally {
-      await file.close();
+      fd = openSync(join(supervisorPath, 'cgroup.procs'), flags);
+    } catch {
+      return resolve(); // the tree is being closed
     }
-  } catch {
-    // The tree is being closed, or this process may not move: nothing depends on it.
-  }
+    // In the thread pool from this moment on: the caller keeps the event loop busy for a while.
+    write(fd, '0', () => close(fd, () => resolve()));
+  });
 }

@@ -19,8 +19,6 @@ import type { StartParams } from './wire.ts';
 export type CallOrder = Pick<StartParams, 'tenantId' | 'jobId' | 'limits' | 'totals'>;
 
 export interface Calls {
-  /** A call will be opened and joined in a moment: what the kernel can prepare for that begins. */
-  expect(): void;
   /** Makes the call's cgroup with every limit in place. Throws LimitError; then nothing is left. */
   open(params: CallOrder, account: Account): Promise<CallGroup>;
   usage(call: CallGroup): CallUsage;
@@ -33,11 +31,13 @@ export interface Calls {
 
 export function callsIn(tree: Tree): Calls {
   return {
-    expect: () => void expectJoin(tree),
     async open({ tenantId, jobId, limits, totals }, account) {
       await createSlice(tree, tenantId, totals);
       const { memoryBytes, pids, cpuPercent } = limits;
-      return createCall(tree, tenantId, jobId, { memoryBytes, pids, cpuPercent }, account);
+      const call = await createCall(tree, tenantId, jobId, { memoryBytes, pids, cpuPercent }, account);
+      // Not before: while it waits, the kernel makes no cgroup.
+      void expectJoin(tree);
+      return call;
     },
     usage: readUsage,
     evidence: readEvidence,

@@ -83,7 +83,6 @@ export function supervise(options: SuperviseOptions): Supervisor {
 
   async function start(asked: StartParams): Promise<StartResult> {
     const engine = admit(asked);
-    world.calls?.expect();
     const key = attemptKey(asked);
     const session = sessionKey(asked);
     sessions.set(session, key);
