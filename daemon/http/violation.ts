@@ -1,4 +1,5 @@
 // Says in words which member of a request broke its schema and what is expected there; values are never repeated.
+import { maskSecrets } from '../log.ts';
 
 /** The parts of an Ajv error that are used here. */
 export interface Violation {
@@ -42,7 +43,9 @@ function choices(violations: readonly Violation[]): string {
   return 'has none of the allowed forms';
 }
 
+/** A key that was sent as a member's name is not repeated either. */
 function printable(text: string): string {
-  const cut = text.length > 100 ? `${text.slice(0, 100)}…` : text;
+  const masked = maskSecrets(text, []);
+  const cut = masked.length > 100 ? `${masked.slice(0, 100)}…` : masked;
   return cut.replaceAll(/[^\x20-\x7e…]/g, '?');
 }
