@@ -133,8 +133,9 @@ async function lookAtSockets() {
   const table = quietly(() => fs.readFileSync('/proc/net/unix', 'utf8')) ?? '';
   look(Buffer.from(table), 'socket name');
   for (const line of table.split('\n').slice(1)) {
-    const name = line.split(' ').slice(7).join(' ');
-    if (name !== '') sockets.add(name.startsWith('@') ? `\0${name.slice(1)}` : name);
+    // The number before the name is padded.
+    const name = /^(?:\S+ +){6}\S+ (.+)$/.exec(line)?.[1];
+    if (name !== undefined) sockets.add(name.startsWith('@') ? `\0${name.slice(1)}` : name);
   }
   for (const address of sockets) {
     const kind = address.startsWith('\0') ? 'abstract socket' : 'path socket';

@@ -19,8 +19,16 @@ export function newSecret(name: string): Secret {
   return { name, value: `Canary/${half()}+${half()}=` };
 }
 
+const known = new Map<string, Map<string, Buffer>>();
+
 /** Every form, by its name. Base64 has three, by where in the encoded text the value begins. */
-export function formsOf(value: string): Map<string, Buffer> {
+function formsOf(value: string): Map<string, Buffer> {
+  const forms = known.get(value) ?? makeForms(value);
+  known.set(value, forms);
+  return forms;
+}
+
+function makeForms(value: string): Map<string, Buffer> {
   const bytes = Buffer.from(value);
   const forms = new Map<string, Buffer>([['plain', bytes]]);
   const add = (name: string, text: string): void => {

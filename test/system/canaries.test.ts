@@ -198,8 +198,8 @@ test('no secret is in spools, session records, run directories, rows or metrics 
   ];
   const running = daemon.job(token.value, { prompt: JSON.stringify({ steps }), sessionId: 'spooled' });
   const dirs = [daemon.stateDir, daemon.runDir, daemon.jobsRunDir];
-  // Left out: the copies of what engines run, and what the tenants' own programs wrote.
-  const leaveOut = ['runtime', 'workspaces'].map((name) => join(daemon.stateDir, name));
+  // Left out: the copies of what runs, and what the tenants' own programs wrote.
+  const leaveOut = ['app', 'runtime', 'workspaces'].map((name) => join(daemon.stateDir, name));
   const files = () => dirs.flatMap((dir) => filesBelow(dir, leaveOut));
   const hitsIn = () => files().flatMap(({ path, bytes }) => findIn(bytes, all, path));
   const said = (hits: Hit[]) => hits.some(({ place }) => /jobs\/job_.*\/1\.ndjson$/.test(place));
@@ -210,6 +210,7 @@ test('no secret is in spools, session records, run directories, rows or metrics 
   }
   assert.deepEqual(leaks(hits), []);
   assert.ok(hits.some(({ place }) => place.endsWith(`/sessions/${searcher}/spooled.jsonl`)));
+  assert.deepEqual(findIn(commandLines([process.pid]), all, 'command lines'), [], 'nor is the prompt in any');
   assert.deepEqual(leaks(findIn(await database.rows(), all, 'database')), []);
   assert.deepEqual(findIn(await (await fetch(`${daemon.metricsUrl}/metrics`)).text(), all, 'metrics'), []);
   assert.deepEqual(leaks(findIn(JSON.stringify(await running), all, 'stream')), []);

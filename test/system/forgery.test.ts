@@ -1,7 +1,7 @@
 // An engine that lies: what it writes beside the protocol reaches no reader as genuine, and what it writes into its session's
 // record ends the job and harms no other. The engine writes byte for byte what the test says (C119, C139, C160).
 import assert from 'node:assert/strict';
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -23,7 +23,8 @@ before(async () => {
   const argv = ['/opt/djinn/node', '/opt/djinn/engine/forger.cjs'];
   const definition = { name: 'forger', kind: 'command', argv, files: ['forger.cjs'] };
   writeFileSync(join(enginesDir, 'forger.json'), JSON.stringify(definition));
-  copyFileSync(join(import.meta.dirname, 'forger.cjs'), join(enginesDir, 'forger.cjs'));
+  const program = readFileSync(join(import.meta.dirname, 'forger.cjs'));
+  writeFileSync(join(enginesDir, 'forger.cjs'), program, { mode: 0o644 });
   daemon = await startDaemon({ instance: `forgery-${process.pid}`, env: { DJINND_ENGINES_DIR: enginesDir } });
   key = await daemon.tenant(tenant, '--engine', 'forger');
 });
