@@ -1,6 +1,7 @@
 // The system users of tenants: one for each, made when first needed, never given to a second one.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, fchmodSync, openSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
@@ -49,6 +50,10 @@ const gecosOf = (tenantId: string): string => `djinnd tenant ${tenantId}`;
 
 /** Holds an advisory lock on a file while `work` runs; the kernel frees it when either process dies. */
 async function withLock<T>(path: string, work: () => Promise<T>): Promise<T> {
+  // Whoever may read a file may lock it.
+  const fd = openSync(path, 'a', 0o600);
+  fchmodSync(fd, 0o600);
+  closeSync(fd);
   const holder: ChildProcess = spawn(
     'flock',
     [

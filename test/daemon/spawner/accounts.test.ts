@@ -56,6 +56,10 @@ test(
     assert.deepEqual([a.uid, b.uid, c.uid], [200_000, 200_002, 200_005]);
     assert.deepEqual(await accounts.ensure('acme'), a);
     assert.deepEqual(await createAccounts(options).ensure('beta'), b);
+    const modes = ['uids.json', 'uids.lock'].map(
+      (name) => statSync(join(options.stateDir, name)).mode & 0o777,
+    );
+    assert.deepEqual(modes, [0o600, 0o600], 'nobody else can read the registry, or hold its lock');
     const passwd = readFileSync(join(options.systemRoot, 'etc/passwd'), 'utf8');
     assert.match(
       passwd,
