@@ -35,6 +35,9 @@ export class SandboxedProcess implements Launched {
   readonly #status = new LaunchStatus();
   #execText = '';
   #initStarted: string | null = null;
+  /** Bubblewrap has reported the program's exit code. */
+  readonly #codeTold: Promise<void>;
+  #tellCode: () => void = ignoreError;
   #isOver = false;
   #wantsTerminate = false;
   #wantsKill = false;
@@ -48,6 +51,9 @@ export class SandboxedProcess implements Launched {
     this.stderr = stream(LAUNCH_FD.stderr);
     this.records = stream(LAUNCH_FD.records);
     for (const each of [this.stdin, this.stdout, this.stderr, this.records]) each.on('error', ignoreError);
+    this.#codeTold = new Promise((resolve) => {
+      this.#tellCode = resolve;
+    });
     const statusClosed = textOf(stream(LAUNCH_FD.status), (text) => this.#onStatus(text));
     const execClosed = textOf(stream(LAUNCH_FD.exec), (text) => {
       this.#execText += text;
@@ -72,9 +78,13 @@ export class SandboxedProcess implements Launched {
       this.#isOver = true;
       return launcherFailed(first.error);
     }
-    if (first.signal !== null) this.killAll(); // the monitor alone was hit: its sandbox must not outlive it
+    // The monitor alone was hit, and its sandbox must not outlive it; or the program was told to end and has ended:
+    // what it leaves had the same time.
+    if (first.signal !== null || this.#wantsTerminate) this.killAll();
     const grace = new Promise((resolve) => setTimeout(resolve, STATUS_GRACE_MS).unref());
-    await Promise.race([Promise.all([statusClosed, execClosed]), grace]);
+    // What the program leaves running holds the status open, too.
+    const told = Promise.race([statusClosed, this.#codeTold]);
+    await Promise.race([Promise.all([told, execClosed]), grace]);
     await this.#namespaceGone();
     this.#isOver = true;
     const traces = { status: this.#status, execText: this.#execText, wasKilled: this.#wantsKill };
@@ -92,6 +102,7 @@ export class SandboxedProcess implements Launched {
   #onStatus(text: string): void {
     const known = this.#status.initPid;
     this.#status.push(text);
+    if (this.#status.exitCode !== null) this.#tellCode();
     if (known === null && this.#status.initPid !== null)
       this.#initStarted = startTimeOf(this.#status.initPid);
     if (this.#wantsKill && this.#status.initPid !== null) signalProcess(this.#status.initPid, 'SIGKILL');
