@@ -38,6 +38,8 @@ export function runBare(engine: Engine, job: Job): Promise<BareRun> {
   const beganMs = performance.now();
   const child = spawn(process.execPath, COMMANDS[engine], {
     stdio: ['pipe', 'pipe', 'inherit', 'pipe', session],
+    // In a session of its own, as in the sandbox: a busy scheduler divides the machine by sessions.
+    detached: true,
     cwd: job.cwd,
     env: { PATH: '/usr/bin:/bin', HOME: job.cwd, LANG: 'C.UTF-8', TERM: 'dumb' },
   });

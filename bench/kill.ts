@@ -22,14 +22,14 @@ interface Kill {
   endedMs: number;
 }
 
-/** The directory of the daemon's calls of one tenant; null where there is no cgroup2. */
+/** Where the calls of the tenant have their cgroups; null where there is no cgroup2. */
 function callsDirectory({ daemon, tenants }: Bench): string | null {
   const spawner = familyOf(daemon.pid).spawner[0];
   const own = /^0::(.*)$/m.exec(readFileSync(`/proc/${spawner}/cgroup`, 'utf8'))?.[1];
   const mount = /^\S+ (\S+) cgroup2 /m.exec(readFileSync('/proc/self/mounts', 'utf8'))?.[1];
   if (own === undefined || mount === undefined) return null;
-  const jobs = join(mount, dirname(own), 'jobs', tenants.scripted);
-  return existsSync(jobs) ? jobs : null;
+  const jobs = join(mount, dirname(own), 'jobs');
+  return existsSync(jobs) ? join(jobs, tenants.scripted) : null;
 }
 
 function read(path: string): string {

@@ -54,13 +54,21 @@ export interface Cpu {
   postgres: number;
 }
 
-/** Processor time in milliseconds since each was started. */
-export function cpuOf(family: Family): Cpu {
+/** Processor time in milliseconds since each was started, database connections that have ended included. */
+export function cpuOf(parent: number): Cpu {
+  const { djinnd, spawner, postgres } = familyOf(parent);
   const own = (pids: number[]): number => pids.reduce((sum, pid) => sum + (statOf(pid)?.ownMs ?? 0), 0);
+  const ended = statOf(postgres[0] ?? 0)?.childrenMs ?? 0;
+  return { djinnd: own(djinnd), spawner: own(spawner), postgres: own(postgres) + ended };
+}
+
+/** What was used between two readings. */
+export function cpuBetween(before: Cpu, after: Cpu): Cpu {
+  const { djinnd, spawner, postgres } = after;
   return {
-    djinnd: own(family.djinnd),
-    spawner: own(family.spawner),
-    postgres: own(family.postgres),
+    djinnd: djinnd - before.djinnd,
+    spawner: spawner - before.spawner,
+    postgres: postgres - before.postgres,
   };
 }
 

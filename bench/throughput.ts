@@ -3,7 +3,7 @@
 import { bareJob, type Engine, runBare } from './bare.ts';
 import type { Bench } from './bench.ts';
 import { figure, type Part } from './figures.ts';
-import { type Cpu, cpuOf, familyOf, ownChildrenCpuMs } from './processes.ts';
+import { type Cpu, cpuBetween, cpuOf, ownChildrenCpuMs } from './processes.ts';
 
 const AT_ONCE = [1, 4, 16];
 const BLOCK_JOBS = 48;
@@ -39,7 +39,6 @@ async function measureRate(bench: Bench, engine: Engine, atOnce: number): Promis
   const count = bench.quick ? QUICK_BLOCK_JOBS : BLOCK_JOBS;
   const blocks = bench.quick ? QUICK_BLOCKS : BLOCKS;
   const job = bareJob(engine, 'hello', bench.modelUrl, bench.scratch);
-  const family = familyOf(bench.daemon.pid);
   const rate: Rate = {
     ...{ engine, atOnce, jobs: count * blocks, bareSeconds: 0, httpSeconds: 0, bareCpuMs: 0 },
     cpuMs: { djinnd: 0, spawner: 0, sandboxed: 0, postgres: 0 },
@@ -49,14 +48,13 @@ async function measureRate(bench: Bench, engine: Engine, atOnce: number): Promis
     const bareBefore = ownChildrenCpuMs();
     rate.bareSeconds += await block(count, atOnce, () => runBare(engine, job));
     rate.bareCpuMs += ownChildrenCpuMs() - bareBefore;
-    const before = cpuOf(family);
+    const before = cpuOf(bench.daemon.pid);
     rate.httpSeconds += await block(count, atOnce, async () => {
       const { cpuMs } = await bench.caller.run(bench.keys[engine], { prompt: 'hello' });
       rate.cpuMs.sandboxed += cpuMs;
     });
-    const after = cpuOf(family);
-    for (const part of ['djinnd', 'spawner', 'postgres'] as const)
-      rate.cpuMs[part] += after[part] - before[part];
+    const used = cpuBetween(before, cpuOf(bench.daemon.pid));
+    for (const part of ['djinnd', 'spawner', 'postgres'] as const) rate.cpuMs[part] += used[part];
   }
   return rate;
 }
