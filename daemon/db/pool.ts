@@ -79,6 +79,11 @@ export async function inTransaction<T>(
 ): Promise<T> {
   const client = await pool.connect();
   let broken: Error | undefined;
+  // Outside a query nothing else hears of a connection that is lost, and an `error` without a listener ends djinnd.
+  const lost = (error: Error): void => {
+    broken = error;
+  };
+  client.on('error', lost);
   try {
     const locked = lock === undefined ? '' : `; select pg_advisory_xact_lock(${lock.space}, ${lock.key})`;
     await client.query(`begin${locked}`);
@@ -92,7 +97,8 @@ export async function inTransaction<T>(
     });
     throw error;
   } finally {
-    client.release(broken);
+    client.release(broken); // the pool listens again from here on
+    client.removeListener('error', lost);
   }
 }
 

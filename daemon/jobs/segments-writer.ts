@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { constants, zstdCompress } from 'node:zlib';
 import type { Pool } from '../db/pool.ts';
 import { insertSegment, lastStoredSeq } from '../db/segments.ts';
-import { type Closing, lastLineStart, seqAt } from './event-line.ts';
+import { type Closing, LF, lastLineStart, seqAt } from './event-line.ts';
 import { openTail, type SpoolTail } from './tail.ts';
 import type { UntilDone } from './until-done.ts';
 
@@ -34,10 +34,11 @@ export async function storeAttempt(
   const stored = await db.untilDone(signal, () => lastStoredSeq(db.pool, jobId, attempt.attempt));
   for (;;) {
     signal.throwIfAborted();
-    const opened = await openTail(attempt.path, attempt, stored);
+    // The last stored line is read again: it may be the closing one, of a row that was not closed any more.
+    const opened = await openTail(attempt.path, attempt, Math.max(0, stored - 1));
     if (opened !== null) {
       try {
-        return await storeTail(db, attempt, opened.tail);
+        return await storeTail(db, attempt, opened.tail, stored);
       } finally {
         await opened.tail.close();
       }
@@ -51,6 +52,7 @@ async function storeTail(
   db: { pool: Pool; untilDone: UntilDone },
   { jobId, attempt, signal }: AttemptToStore,
   tail: SpoolTail,
+  stored: number,
 ): Promise<Closing> {
   let waiting: Buffer[] = [];
   let bytes = 0;
@@ -75,7 +77,8 @@ async function storeTail(
     bytes = 0;
   };
   for (;;) {
-    const lines = await tail.read();
+    const read = await tail.read();
+    const lines = read === null ? null : linesAfter(read, stored);
     if (lines !== null) {
       if (bytes === 0) sinceMs = Date.now();
       waiting.push(lines);
@@ -88,4 +91,11 @@ async function storeTail(
     if (lines === null) await tail.changed(signal);
     signal.throwIfAborted();
   }
+}
+
+/** Without the first lines whose number is at most `seq`. */
+function linesAfter(lines: Buffer, seq: number): Buffer {
+  let at = 0;
+  while (at < lines.length && seqAt(lines, at) <= seq) at = lines.indexOf(LF, at) + 1;
+  return lines.subarray(at);
 }

@@ -91,6 +91,32 @@ test('a job that ends while djinnd is away is closed from its spool, and one tha
   assert.deepEqual(tokens((await bench.read(ends.jobId)).lines), ['x']);
 });
 
+test('djinnd goes between the stored end and the closed row: the next start closes it', async () => {
+  const others = postgres.pool(bench.database, 2);
+  const [holder, watcher] = [await others.connect(), await others.connect()];
+  await watcher.query('set role none'); // only a superuser sees what others wait for
+  const { jobId } = await bench.submit([say('x'), { sleepMs: 1000 }, { done: 0 }]);
+  await bench.until(jobId, ({ state }) => state === 'running');
+  await holder.query('begin');
+  await holder.query('select job_id from jobs where job_id = $1 for no key update', [jobId]);
+  const { lines } = await bench.read(jobId);
+  // The row is held, so its end waits; that wait is cut off together with djinnd.
+  const waits = `select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+  while ((await watcher.query(waits)).rowCount === 0) await sleep(20);
+  const stopped = bench.stop().then(() => true);
+  while (!(await Promise.race([stopped, sleep(50, false)]))) {
+    await watcher.query(`select pg_terminate_backend(pid) from (${waits}) as waiting`);
+  }
+  await holder.query('rollback');
+  for (const client of [holder, watcher]) client.release(true);
+  bench = await startJobs(postgres, spawner.client, {
+    stateDir: spawner.dirs.stateDir,
+    database: bench.database,
+  });
+  assert.equal((await bench.ended(jobId, 5000)).outcome, 'ok');
+  assert.deepEqual(cursors((await bench.read(jobId)).lines), cursors(lines));
+});
+
 test('the spawner goes: each job says retrying, runs once more and has one end (C095)', async () => {
   const jobs = await Promise.all(
     [1, 2].map(() => bench.submit([say('begun'), { sleepMs: 700 }, { done: 0 }])),
