@@ -16,6 +16,8 @@ export const JobParams = Type.Object({
 });
 
 const JOB_ID = new RegExp(JOB_ID_PATTERN);
+/** A page of the list carries the metadata of 200 jobs, and djinnd makes it in one piece. */
+const METADATA_BYTES = 16 * 1024;
 
 /** An id that cannot exist is answered exactly like one that does not. */
 export function checkJobId(jobId: string): string {
@@ -105,6 +107,7 @@ function startRoute(app: App, context: StreamContext): void {
     },
     async (request, reply) => {
       const { caller, body, log } = request;
+      checkMetadata(body.metadata);
       const admitted = { ...body, tenantId: tenantOf(caller, body.tenantId) };
       const { job, created } = await jobs.admit(caller, admitted, idempotencyKey(request));
       void reply.headers({
@@ -125,5 +128,13 @@ function startRoute(app: App, context: StreamContext): void {
       }
       return reply;
     },
+  );
+}
+
+function checkMetadata(metadata: unknown): void {
+  if (metadata === undefined || Buffer.byteLength(JSON.stringify(metadata)) <= METADATA_BYTES) return;
+  throw new Problem(
+    'DJ_BODY_INVALID',
+    `The body at /metadata has more than ${METADATA_BYTES} bytes as JSON.`,
   );
 }

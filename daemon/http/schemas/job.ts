@@ -77,7 +77,7 @@ export const JobBody = Type.Object(
     metadata: Type.Optional(
       Type.Record(Type.String({ maxLength: 128 }), Type.Unknown(), {
         maxProperties: 64,
-        description: "The caller's own, given back with the job.",
+        description: "The caller's own, given back with the job and in lists; at most 16 KiB as JSON.",
       }),
     ),
     tenantId: Type.Optional(

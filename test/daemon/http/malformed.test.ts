@@ -45,6 +45,7 @@ test('a body of the wrong shape is 400 and says which member', async (t) => {
     [{ prompt: 'x', tools: { allow: 'bash' } }, /\/tools\/allow must be array/],
     [{ prompt: 'x', cancelOnDisconnect: 'true' }, /\/cancelOnDisconnect must be boolean/],
     [{ prompt: 'x', metadata: [] }, /\/metadata must be object/],
+    [{ prompt: 'x', metadata: { a: SECRET.repeat(1200) } }, /\/metadata has more than 16384 bytes/],
     [{ prompt: 'x', tenantId: '' }, /\/tenantId/],
     [[], /must be object/],
     ['null', /body is missing|must be object/],
