@@ -29,19 +29,20 @@ const OPEN_FILES = 65536;
  * $1 cgroup.procs of the agent leaf or '', $2 directory of the job's tmpfs or '', $3 mount options, $4 uid, $5 gid,
  * $6 seccomp filter or '', $7… bubblewrap and the command in it. Joining comes first: memory touched before would stay
  * charged to the spawner. The shell opens cgroup.procs itself, so it must exist (a tmpfs would let it be created).
+ * Joining may wait for the kernel; the empty tmpfs is made meanwhile by a child that ends outside the call.
  */
 const OUTER = `
 mark() { echo "@$1" >&2; }
 umask 022
 mark cgroup
+if [ -n "$2" ]; then
+  { mount -n -t tmpfs -o "$3" djinnd-job "$2" && cd "$2" && exec install -d -m 1777 -o "$4" -g "$5" tmp shm home; } &
+fi
 if [ -n "$1" ]; then [ -f "$1" ] || { echo "cgroup.procs: No such file or directory" >&2; exit 1; }; echo 0 >"$1" || exit 1; fi
 echo ${OOM_SCORE_ADJ} >/proc/self/oom_score_adj || exit 1
 ulimit -c 0 && ulimit -n ${OPEN_FILES} 2>/dev/null
 mark mount
-if [ -n "$2" ]; then
-  mount -n -t tmpfs -o "$3" djinnd-job "$2" && cd "$2" && install -d -m 1777 -o "$4" -g "$5" tmp shm home || exit 1
-fi
-cd /
+if [ -n "$2" ]; then wait $! || exit 1; fi
 mark sandbox
 filter=$6
 shift 6
