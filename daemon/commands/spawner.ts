@@ -4,6 +4,7 @@ import { loadConfig } from '../config.ts';
 import { createLogger } from '../log.ts';
 import { DAEMON_USER, findUser } from '../parent/users.ts';
 import { runSpawner } from '../spawner/index.ts';
+import { SpawnerRunsError } from '../spawner/server.ts';
 import { type CommandContext, CommandError, parseCommandArgs, stopSignal } from './command.ts';
 
 export const help = `Runs the spawner alone: sandboxes, cgroups, tenant users, spools. Needs root for real isolation.
@@ -24,6 +25,8 @@ export async function run(args: string[], context: CommandContext): Promise<numb
     daemonUser: await daemonUser(),
     log,
     version: manifest.version,
+  }).catch((error: unknown) => {
+    throw error instanceof SpawnerRunsError ? new CommandError(error.message) : error;
   });
   log.info({ signal: await signal }, 'stopping');
   await spawner.close();

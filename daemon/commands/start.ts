@@ -37,7 +37,11 @@ export async function run(args: string[], context: CommandContext): Promise<numb
   const config = loadConfig(context.env);
   const log = createLogger(config, 'start');
   const uid = process.getuid?.() ?? 0;
-  makeDirectories(config, uid);
+  try {
+    makeDirectories(config, uid);
+  } catch (error) {
+    throw new CommandError(`the directories of this instance cannot be made: ${(error as Error).message}`);
+  }
   const stateLock = lockOr(config.stateDir);
   const runLock = lockOr(config.runDir);
   if (uid !== 0) return serveUntilStopped(config, log, { stateLock, runLock, entered: false });

@@ -23,7 +23,7 @@ import { recover } from './recover.ts';
 import { type Ceilings, defaultCeilings } from './request.ts';
 import { enforcementReport, levelsOf } from './required-controls.ts';
 import { prepareSandbox, type Sandbox } from './sandbox.ts';
-import { listenSpawner } from './server.ts';
+import { listenSpawner, refuseSecond } from './server.ts';
 import { supervise } from './supervise.ts';
 import type { EnforcementReport, SandboxControl } from './wire.ts';
 import type { Timing } from './world.ts';
@@ -76,6 +76,8 @@ export async function runSpawner(options: SpawnerOptions): Promise<Spawner> {
   const { log, stateDir, runDir, jobsRunDir, daemonUser } = options;
   const privileged = process.geteuid?.() === 0;
   const layout: Layout = { stateDir, runDir, jobsRunDir, daemonUser, privileged };
+  // Before anything is touched: what a predecessor left is killed and closed, and the jobs of a live one are not that.
+  await refuseSecond(socketPath(layout));
   makeBaseDirs(layout);
   const probed = await probe(options.cgroupRoot === null ? {} : { delegated: options.cgroupRoot });
   const tree = await takeTree(probed, log);

@@ -69,6 +69,15 @@ async function removeStale(socketPath: string): Promise<void> {
   const present = lstatSync(socketPath, { throwIfNoEntry: false });
   if (present === undefined) return;
   if (!present.isSocket()) throw new Error(`${socketPath} exists and is not a socket`);
+  await refuseSecond(socketPath);
+  unlinkSync(socketPath);
+}
+
+/** Another spawner works in the same directories. */
+export class SpawnerRunsError extends Error {}
+
+/** Throws SpawnerRunsError when another process answers on the socket. */
+export async function refuseSecond(socketPath: string): Promise<void> {
   const answered = await new Promise<boolean>((resolve) => {
     const probe = connect(socketPath, () => {
       probe.destroy();
@@ -76,8 +85,7 @@ async function removeStale(socketPath: string): Promise<void> {
     });
     probe.on('error', () => resolve(false));
   });
-  if (answered) throw new Error(`another spawner listens on ${socketPath}`);
-  unlinkSync(socketPath);
+  if (answered) throw new SpawnerRunsError(`another spawner listens on ${socketPath}`);
 }
 
 function send(socket: Socket, line: string): void {

@@ -148,6 +148,14 @@ test('the spawner goes: each job says retrying, runs once more and has one end (
   }
 });
 
+test('a second spawner is refused before it touches the jobs of the first', async () => {
+  const { jobId } = await bench.submit([say('x'), { sleepMs: 500 }, { done: 0 }]);
+  await bench.until(jobId, ({ state }) => state === 'running');
+  await assert.rejects(runSpawner(plainOptions(spawner.dirs)), /another spawner listens/);
+  const { lines } = await bench.read(jobId);
+  assert.deepEqual([lines.at(-1)?.outcome, lines.at(-1)?.attempt], ['ok', 1]);
+});
+
 test('cancel works while running, is idempotent, and a job of the gateway budget ends as budget', async () => {
   const one = await bench.submit([say('x'), { sleepMs: 20_000 }]);
   const two = await bench.submit([say('x'), { sleepMs: 20_000 }]);
