@@ -161,6 +161,7 @@ test('a spool that vanished under a running job makes its attempt a lost one', a
 });
 
 test('jobs wait while the spawner is away and readiness says so', async () => {
+  for (let n = 0; n < 500 && !bench.jobs.readiness().ready; n++) await sleep(20);
   spawner.connected = false;
   spawner.tell('down');
   const { jobId } = await bench.submit([]);
