@@ -117,6 +117,23 @@ test('TERM reaches the program itself: its own exit code is told', rootOnly, asy
   assert.deepEqual([end.outcome, end.exit.code], ['cancelled', 143]);
 });
 
+test('a cancelled program takes with it what it leaves running, without another wait', rootOnly, async () => {
+  const params = await bench.begin([
+    { onTermExit: 143 },
+    { escape: 'left' },
+    { escape: 'left' },
+    token('up'),
+    { sleepMs: 60_000 },
+  ]);
+  await bench.seen(params, ({ type }) => type === 'token');
+  const cancelledMs = Date.now();
+  await bench.client.call('cancel', { jobId: params.jobId, attempt: 1, cause: 'cancelled' });
+  const end = last(await bench.finish(params));
+  assert.deepEqual([end.outcome, end.exit.code], ['cancelled', 143]);
+  assert.ok(Date.parse(end.ts) - cancelledMs < 1000, `${Date.parse(end.ts) - cancelledMs} ms`);
+  assert.deepEqual(processesOf(UID), []);
+});
+
 test('a program that ignores TERM is killed after the grace', rootOnly, async () => {
   const end = last(
     await bench.run([{ ignoreTerm: 1 }, { sleepMs: 60_000 }], { limits: { ...LIMITS, wallMs: 500 } }),
