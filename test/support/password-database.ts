@@ -9,6 +9,8 @@ export interface PasswordDatabase {
   url: string;
   /** As `url`, with other parts. */
   urlWith(parts: { password?: string; host?: string; options?: string }): string;
+  /** One statement as the administrator. */
+  query(text: string, values: unknown[]): Promise<void>;
   /** Every row of every table, as text. */
   rows(): Promise<string>;
   stop(): Promise<void>;
@@ -50,6 +52,9 @@ export async function startPasswordDatabase(password: string): Promise<PasswordD
   return {
     url: urlWith(),
     urlWith,
+    async query(text, values) {
+      await admin.query(text, values);
+    },
     rows,
     async stop() {
       await admin.end();

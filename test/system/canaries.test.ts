@@ -90,6 +90,9 @@ after(async () => {
   removeUsers([searcher, victim]);
 });
 
+const useEngine = (engine: string) =>
+  database.query('update tenants set wbb_engine = $1 where id = $2', [engine, searcher]);
+
 /** Real secrets that were found. The same search must have found what was planted, or it proves nothing. */
 function leaks(hits: readonly Hit[]): Hit[] {
   assert.ok(
@@ -162,7 +165,7 @@ test('no secret can be found from the bash tool, while what is planted beside it
 test('no secret can be found by a program of the scripted engine, nor in its job line', {
   skip,
 }, async () => {
-  await daemon.sql(`update tenants set wbb_engine='scripted' where id='${searcher}'`);
+  await useEngine('scripted');
   const command = plantAndSearch(planted, { secrets: all, since, system: false });
   const steps = [{ job: {} }, { env: {} }, { exec: { argv: ['/bin/bash', '-c', command] } }];
   const lines = await daemon.job(token.value, { prompt: JSON.stringify({ steps }) });
@@ -172,7 +175,7 @@ test('no secret can be found by a program of the scripted engine, nor in its job
 });
 
 test('an answer that gives the key back reaches neither events, records nor rows', { skip }, async () => {
-  await daemon.sql(`update tenants set wbb_engine='djinn' where id='${searcher}'`);
+  await useEngine('djinn');
   for (const prompt of ['planted', 'echo stream', 'echo refusal', 'echo base64', 'echo html', 'echo split']) {
     const lines = await daemon.job(token.value, { prompt, sessionId: 'echoes' });
     const hits = findIn(JSON.stringify(lines), all, prompt);
@@ -187,7 +190,7 @@ test('an answer that gives the key back reaches neither events, records nor rows
 test('no secret is in spools, session records, run directories, rows or metrics while a job runs', {
   skip,
 }, async () => {
-  await daemon.sql(`update tenants set wbb_engine='scripted' where id='${searcher}'`);
+  await useEngine('scripted');
   const { value: word } = planted;
   const steps = [
     { record: { type: 'note', data: { word }, sync: true } },

@@ -31,6 +31,7 @@ before(async () => {
 
 after(async () => {
   if (skip !== false) return;
+  assert.doesNotMatch(await daemon.log(), /"level":"(error|fatal)"/);
   assert.equal(await daemon.close(), 0);
   assert.deepEqual(leftovers(daemon), []);
   for (const dir of [daemon.stateDir, enginesDir]) rmSync(dir, { recursive: true });

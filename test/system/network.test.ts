@@ -15,6 +15,7 @@ import { endOf, startDaemon, startObedientModel, type TestDaemon, toolResult } f
 import { removeUsers } from '../support/tenant-users.ts';
 import { timeScale } from '../vm/guest.ts';
 import { leftovers } from './leftovers.ts';
+import { query } from './steps.ts';
 import { Follower } from './streams.ts';
 
 const PERL = '/usr/bin/perl';
@@ -124,6 +125,7 @@ before(async () => {
 after(async () => {
   if (skip !== false) return;
   for (const server of servers) server.close();
+  assert.doesNotMatch(await daemon.log(), /"level":"(error|fatal)"/);
   assert.equal(await daemon.close(), 0);
   await neighbourRuns.catch(() => {}); // it was running when the daemon stopped
   await model.stop();
@@ -133,12 +135,16 @@ after(async () => {
 });
 
 type Engine = 'scripted' | 'djinn';
+const setProber = (engine: Engine, network: string) =>
+  query(daemon, 'update tenants set wbb_engine = $1, network = $2 where id = $3', [
+    engine,
+    network,
+    tenants.prober,
+  ]);
 
 /** Runs the probe in a job; answers what it said of each target. */
 async function probeFrom(engine: Engine, network: 'none' | 'host'): Promise<Record<string, string>> {
-  await daemon.sql(
-    `update tenants set wbb_engine='${engine}', network='${network}' where id='${tenants.prober}'`,
-  );
+  await setProber(engine, network);
   const words = Object.entries(targets).map(([name, target]) => `${name}=${target}`);
   const quoted = words.map((word) => `'${word}'`).join(' ');
   const prompt =
@@ -217,7 +223,7 @@ for (const head of process.argv.slice(2)) {
   socket.on('error', () => {}).on('data', (data) => console.log(String(data).split(' ')[1]));
   socket.write(head + '\\r\\nhost: ${host}\\r\\nconnection: close\\r\\ncontent-length: 0\\r\\n\\r\\n');
 }`;
-  await daemon.sql(`update tenants set wbb_engine='scripted', network='none' where id='${tenants.prober}'`);
+  await setProber('scripted', 'none');
   asked.length = 0;
   const before = model.requests.length;
   const argv = ['/opt/djinn/node', '-', ...heads];
