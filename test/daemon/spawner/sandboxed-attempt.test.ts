@@ -25,6 +25,7 @@ before(async () => {
   if (!isRoot) return;
   bench = await startBench({
     daemonUser: DAEMON,
+    timing: { graceMs: 2000, sampleMs: 200, lingerMs: 2000 },
     parts: {
       engines: new Map([
         engine('puppet', [NODE, PUPPET]),
