@@ -1,4 +1,4 @@
-// Takes a secret out of a stream of bytes, also in its base64, base64url and percent-encoded forms, whatever the chunk
+// Takes a secret out of a stream of bytes, also in its base64, base64url, percent-encoded and JSON forms, whatever the chunk
 // borders. Holds back only bytes that may be the beginning of the secret.
 
 const MASK = Buffer.from('[masked]');
@@ -41,7 +41,13 @@ export function scrubText(text: string, secret: string | null): string {
 
 /** All forms under which the secret is looked for, the longest first. */
 export function secretForms(secret: string): Buffer[] {
-  const forms = new Set([secret, encodeURIComponent(secret), JSON.stringify(secret).slice(1, -1)]);
+  const percent = encodeURIComponent(secret);
+  const json = JSON.stringify(secret).slice(1, -1);
+  const forms = new Set([
+    ...[secret, percent, percent.replaceAll(/%../g, (code) => code.toLowerCase())],
+    // As PHP and .NET write JSON.
+    ...[json, json.replaceAll('/', '\\/'), json.replaceAll('+', '\\u002B')],
+  ]);
   for (const shift of [0, 1, 2]) {
     const padded = Buffer.concat([Buffer.alloc(shift), Buffer.from(secret)]);
     // The first and last characters also depend on the bytes around the secret.

@@ -20,6 +20,10 @@ const FORMS: Record<string, (key: string) => string> = {
   'base64 of user:key': (key) => Buffer.from(`u:${key}`).toString('base64'),
   base64url: (key) => Buffer.from(`authorization=${key}`).toString('base64url'),
   'percent-encoded': (key) => encodeURIComponent(`Bearer ${key}`),
+  'percent-encoded in small letters': (key) =>
+    encodeURIComponent(key).replaceAll(/%../g, (code) => code.toLowerCase()),
+  'JSON with escaped slashes': (key) => JSON.stringify(key).replaceAll('/', '\\/'),
+  'JSON with an escaped plus': (key) => JSON.stringify(key).replaceAll('+', '\\u002B'),
 };
 
 /** Whether a text shows the key; the search itself is tried on planted ones below. */
