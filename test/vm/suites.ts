@@ -12,7 +12,7 @@ export interface Suite {
 export const SUITES: Record<Flavour, Suite> = {
   // The disk is there for swap and quotas.
   plain: {
-    options: ['--mem', '3072', '--disk', '512', '--timeout', '1200'],
+    options: ['--mem', '3072', '--disk', '512', '--timeout', '2400'],
     files: [
       'test/cgroups/*.test.ts',
       'test/vm/*.test.ts',
@@ -21,7 +21,7 @@ export const SUITES: Record<Flavour, Suite> = {
     ],
   },
   systemd: {
-    options: ['--systemd', '--mem', '3072', '--timeout', '1200'],
+    options: ['--systemd', '--mem', '3072', '--timeout', '1800'],
     files: ['test/vm/systemd/*.test.ts'],
   },
 };
