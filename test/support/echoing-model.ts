@@ -33,6 +33,9 @@ const ECHOES: Record<string, (header: string) => Reply> = {
   html: (header) => ({ status: 502, headers: { 'content-type': 'text/html' }, body: `<pre>${header}</pre>` }),
   base64: (header) => sse(Buffer.from(header).toString('base64')),
   url: (header) => sse(encodeURIComponent(header)),
+  'small url': (header) => sse(encodeURIComponent(header).replaceAll(/%../g, (code) => code.toLowerCase())),
+  slashes: (header) => ({ raw: [`{"error":{"message":${JSON.stringify(header).replaceAll('/', '\\/')}}}`] }),
+  plus: (header) => ({ raw: [`{"error":{"message":${JSON.stringify(header).replaceAll('+', '\\u002B')}}}`] }),
   bytes: (header) => ({ raw: [header] }),
 };
 

@@ -35,8 +35,16 @@ function makeForms(value: string): Map<string, Buffer> {
     if (![...forms.values()].some((form) => form.equals(Buffer.from(text))))
       forms.set(name, Buffer.from(text));
   };
-  add('url', encodeURIComponent(value));
-  add('json', JSON.stringify(value).slice(1, -1));
+  const percent = encodeURIComponent(value);
+  const json = JSON.stringify(value).slice(1, -1);
+  add('url', percent);
+  add(
+    'url in small letters',
+    percent.replaceAll(/%../g, (code) => code.toLowerCase()),
+  );
+  add('json', json);
+  add('json with slashes escaped', json.replaceAll('/', '\\/'));
+  add('json with plus escaped', json.replaceAll('+', '\\u002B'));
   add('hex', bytes.toString('hex'));
   for (const shift of [0, 1, 2]) {
     const padded = Buffer.concat([Buffer.alloc(shift), bytes]);
