@@ -1,11 +1,12 @@
 // The parent itself: what it leaves after each kind of end, who may have the instance, what it does with a leftover.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { nodeAt, withCloneAt } from '../support/readable-clone.ts';
 import { leftovers } from './leftovers.ts';
 
 const instance = `start-${process.pid}`;
@@ -77,25 +78,17 @@ test('the daemon runs as djinnd with its own group only, no capability and a min
   assert.deepEqual(names(await daemon.processOf('spawner')), ['LANG', 'PATH']);
 });
 
-test('only root and djinnd reach the database, and djinnd only as its own role', { skip }, async () => {
+test('only root and djinnd reach the database, and djinnd only as its own role', { skip }, async (t) => {
   daemon = await startDaemon({ instance });
+  const seen = mkdtempSync('/tmp/djinnd-clone-');
+  chmodSync(seen, 0o755);
+  t.after(() => rmdirSync(seen));
   const connect = (user: string, role: string): string => {
     const group = spawnSync('id', ['-g', user], { encoding: 'utf8' }).stdout.trim();
-    const { stdout, stderr } = spawnSync(
-      'setpriv',
-      [
-        `--reuid=${user}`,
-        `--regid=${group}`,
-        '--init-groups',
-        '--',
-        process.execPath,
-        '-e',
-        CONNECT,
-        places.runDir,
-        role,
-      ],
-      { encoding: 'utf8', cwd: join(import.meta.dirname, '../..'), env: { PATH: '/usr/bin:/bin' } },
-    );
+    const identity = ['setpriv', `--reuid=${user}`, `--regid=${group}`, '--init-groups', '--'];
+    const program = [nodeAt(seen), '-e', CONNECT, places.runDir, role];
+    const [unshare, args] = withCloneAt(seen, [...identity, ...program]);
+    const { stdout, stderr } = spawnSync(unshare, args, { encoding: 'utf8', env: { PATH: '/usr/bin:/bin' } });
     return stdout.trim() + stderr.trim();
   };
   assert.equal(connect('djinnd', 'djinnd_app'), 'connected');

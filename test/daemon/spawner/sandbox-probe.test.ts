@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
-import { chownSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync } from 'node:fs';
+import { chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, relative } from 'node:path';
+import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
 import { allowsCgroupNamespace } from '../../../daemon/spawner/cgroup-namespace.ts';
 import type { Launched } from '../../../daemon/spawner/launch.ts';
 import { prepareSandbox } from '../../../daemon/spawner/sandbox.ts';
 import { probeSandbox } from '../../../daemon/spawner/sandbox-probe.ts';
+import { nodeAt, withCloneAt } from '../../support/readable-clone.ts';
 import { isRoot, rootOnly } from './launch-fixture.ts';
 
 function directories(t: TestContext, owner = process.getuid?.() ?? 0) {
@@ -50,21 +50,16 @@ test(
   rootOnly,
   async (t) => {
     const paths = directories(t, 65534);
-    // The clone may lie in a folder of mode 0700: the other user sees it at a place of its own.
-    const clone = fileURLToPath(new URL('../../..', import.meta.url));
     const seen = join(paths.jobsRunDir, '../clone');
     mkdirSync(seen);
-    const node = join(seen, relative(clone, realpathSync(process.execPath)));
     const source = join(seen, 'daemon/spawner/sandbox.ts');
     const script = `
 import { prepareSandbox } from ${JSON.stringify(source)};
 const options = { ...${JSON.stringify(paths)}, privileged: false, nodePath: process.execPath, workerPath: null, engines: [] };
 console.log(JSON.stringify((await prepareSandbox(options)).controls));`;
     const asNobody = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups'];
-    const bind = 'mount --bind "$1" "$2" && cd / && shift 2 && exec "$@"';
-    const unshare = ['--mount', '--propagation', 'private', 'sh', '-c', bind, 'sh', clone, seen];
-    const program = [node, '--input-type=module', '-e', script];
-    const { stdout } = await execa('unshare', [...unshare, ...asNobody, ...program]);
+    const program = [nodeAt(seen), '--input-type=module', '-e', script];
+    const { stdout } = await execa(...withCloneAt(seen, [...asNobody, ...program]));
     const controls = JSON.parse(stdout);
     assert.equal(controls.uid.level, 'none');
     assert.match(controls.uid.reason, /all tenants share uid 65534/);
