@@ -65,6 +65,13 @@ async function exit(code) {
   process.exit(code);
 }
 
+/** The ordinary end: the loop runs empty. process.exit may wait for ever for a background thread of V8. */
+async function end(code) {
+  await flush();
+  process.exitCode = code;
+  setTimeout(() => process.exit(code), 500).unref();
+}
+
 function crc32(bytes) {
   let crc = -1;
   for (const byte of bytes) {
@@ -277,7 +284,7 @@ async function main() {
   await (script === null ? echo(job) : runScript(script));
   if (script?.done !== false)
     await emit({ type: 'done', sessionId, turns: run.turns, usage: NO_USAGE, text: run.text });
-  await exit(0);
+  await end(0);
 }
 
 main().catch(async (error) => {

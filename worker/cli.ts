@@ -19,6 +19,8 @@ const SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 /** After a signal: how long the run may take to end, and how long the reader may take the last lines. */
 const SIGNAL_LIMIT_MS = 15_000;
 const LAST_LINES_MS = 3000;
+/** How long handles that nobody closed may hold the loop open at the end. */
+const LOOP_LIMIT_MS = 500;
 
 const log: Log = (level, message, fields) => {
   try {
@@ -143,8 +145,18 @@ function readCommand(words: readonly string[], writer: LineWriter): Command | nu
   }
 }
 
+/**
+ * Ends the process by leaving it nothing to do. process.exit joins V8's background threads, and one that waits for a
+ * garbage collection of the main thread is never done (seen on Node 24: the process stays for ever); Node's own way
+ * out stops them first. Only what still holds the loop open after a while is cut off.
+ */
+function endProcess(exitCode: number): void {
+  process.exitCode = exitCode;
+  setTimeout(() => process.exit(exitCode), LOOP_LIMIT_MS).unref();
+}
+
 /** Runs the command line and ends the process. Exit codes: see USAGE. */
-export async function main(words: readonly string[]): Promise<never> {
+export async function main(words: readonly string[]): Promise<void> {
   const stop = watchStops();
   const writer = createLineWriter(() =>
     stop.abort(new RunError('output_closed', 'nobody reads the events'), EXIT_FAILED),
@@ -162,7 +174,7 @@ export async function main(words: readonly string[]): Promise<never> {
   const exitCode = code === 0 ? 0 : (stop.exitCode ?? code);
   if (stop.exitCode !== null) setTimeout(() => process.exit(exitCode), LAST_LINES_MS).unref();
   await writer.end();
-  process.exit(
+  endProcess(
     stop.exitCode !== null && code === 0 && stop.signal.reason?.code === 'output_closed'
       ? EXIT_FAILED
       : exitCode,
