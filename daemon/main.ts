@@ -83,6 +83,8 @@ function write(text: string | Buffer): Promise<void> {
   });
 }
 
+// Node would open its debugger on a port of the machine, which a job with the machine's network can reach.
+process.on('SIGUSR1', () => {});
 // A reader that goes away (`djinnd sql … | head`) is its own business: the command goes on to its end.
 process.stdout.on('error', () => {});
 process.stderr.on('error', () => {});

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net';
 import type { Account } from './accounts.ts';
 import type { LauncherOptions, LaunchSpec } from './launch.ts';
 import { LAUNCH_FD, launcherArgv, sandboxedArgv } from './launch-script.ts';
-import { sandboxArgs } from './sandbox-args.ts';
+import { INSIDE, sandboxArgs } from './sandbox-args.ts';
 
 const SCRATCH_BYTES = 256 * 1024 * 1024;
 const SCRATCH_INODES = 65536;
@@ -19,6 +19,11 @@ const MAX_ID = 0xfffffffe;
 function checkAccount({ uid, gid }: Account): void {
   if ([uid, gid].every((id) => Number.isInteger(id) && id > 0 && id <= MAX_ID)) return;
   throw Object.assign(new Error(`uid ${uid}, gid ${gid} is no account for a program`), { code: 'EINVAL' });
+}
+
+/** With SIGUSR1 a tool could open the debugger of its own agent, and then speak as the agent. */
+function withoutDebugger([program = '', ...rest]: readonly string[]): string[] {
+  return program === INSIDE.node ? [program, '--disable-sigusr1', ...rest] : [program, ...rest];
 }
 
 /** The launcher's argv and bubblewrap's options for one job. */
@@ -51,7 +56,7 @@ function commandOf(
     gid: account.gid,
     seccompFile: runtime.seccomp,
   };
-  const sandboxed = sandboxedArgv(engine.argv, privileged ? account : null);
+  const sandboxed = sandboxedArgv(withoutDebugger(engine.argv), privileged ? account : null);
   return { argv: launcherArgv(outer, sandboxed, privileged), args };
 }
 

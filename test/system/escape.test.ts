@@ -123,6 +123,33 @@ test('the agent and the sandbox’s init can be neither read nor traced by a too
   }),
 );
 
+test('a tool cannot open the debugger of its agent, with which it would be the agent', { skip }, async () => {
+  const reach = `for try in 1 2 3 4 5 6 7 8 9 10; do (: </dev/tcp/127.0.0.1/9229) 2>/dev/null && echo open && break; sleep 0.${inGuest ? 9 : 1}; done`;
+  for (const engine of ['scripted', 'djinn'] as const) {
+    await useEngine(engine);
+    const script = `kill -USR1 2; ${reach}; echo tried; /opt/djinn/node -e 'setTimeout(() => {}, 1e6)' >/dev/null 2>&1 & own=$!
+sleep ${timeScale}; kill -USR1 $own; ${reach}`;
+    const body = engine === 'djinn' ? bash(script) : scripted('/bin/bash', '-c', script);
+    assert.equal(
+      toolResult(await daemon.job(key, body))
+        .split('\n[')[0]
+        ?.trim(),
+      'tried\nopen',
+      engine,
+    );
+  }
+  for (const command of ['serve', 'spawner'] as const) {
+    const pid = await daemon.processOf(command);
+    process.kill(pid, 'SIGUSR1');
+    await sleep(500 * timeScale);
+    assert.doesNotMatch(
+      readFileSync(`/proc/${pid}/net/tcp`, 'latin1'),
+      /0100007F:240D 00000000:0000 0A/,
+      command,
+    );
+  }
+});
+
 test('node, the worker, the system and the daemon’s own files cannot be written, moved, linked or found', {
   skip,
 }, async () => {

@@ -90,6 +90,29 @@ test(
   },
 );
 
+test('a program’s own tools cannot open its debugger', async (t) => {
+  const { run } = launchFixture(t);
+  const script = `
+const reach = () => new Promise((resolve) => {
+  const socket = require('node:net').connect(9229, '127.0.0.1', () => { socket.destroy(); resolve('open'); });
+  socket.on('error', ({ code }) => resolve(code));
+});
+(async () => {
+  const { spawn, spawnSync } = require('node:child_process');
+  spawnSync('/bin/kill', ['-USR1', String(process.pid)]);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  console.log(await reach());
+  const child = spawn(process.execPath, ['-e', 'setTimeout(() => {}, 1e6); console.log(1)']);
+  await require('node:events').once(child.stdout, 'data');
+  child.kill('SIGUSR1');
+  while (await reach() !== 'open') await new Promise((resolve) => setTimeout(resolve, 20));
+  console.log('the same does open that of a Node without protection');
+  process.exit();
+})();`;
+  const { stdout } = await run([NODE, '-e', script]);
+  assert.equal(stdout, 'ECONNREFUSED\nthe same does open that of a Node without protection\n');
+});
+
 test('a workspace belongs to its tenant alone and its files outlive the job', rootOnly, async (t) => {
   const { run, stateDir } = launchFixture(t);
   await run(shell('umask 077; echo mine >file; chmod 777 .'));
