@@ -156,7 +156,6 @@ test('the bash tool sees only the allow-listed environment', { skip: guestOnly }
 });
 
 test('100 jobs leave no cgroup, process, descriptor or temporary file', { skip: guestOnly }, async () => {
-  await daemon.sql(`insert into engines (name) values ('shell')`);
   await daemon.sql(`update tenants set wbb_engine='shell' where id='one'`);
   const spawner = await daemon.processOf('spawner');
   const serve = await daemon.processOf('serve');
