@@ -1,5 +1,5 @@
-// What root sees of a tenant on this machine: its processes, their groups, and the state of files that must not change.
-import { type BigIntStats, lstatSync, readdirSync, readFileSync } from 'node:fs';
+// What root sees of processes and files on this machine: a tenant's processes, their groups, who listens, what changed.
+import { type BigIntStats, lstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 
 function textOf(path: string): string {
@@ -26,6 +26,25 @@ export function processesOf(uid: number, command?: string): number[] {
 export function groupsOf(uid: number): string[] {
   const lines = processesOf(uid).flatMap((pid) => textOf(`/proc/${pid}/cgroup`).split('\n'));
   return lines.filter((line) => line.startsWith('0::') && line !== '0::/').map((line) => line.slice(3));
+}
+
+/** Whether a process listens on a port of IPv4's loopback. */
+export function listensOn(pid: number, port: number): boolean {
+  const address = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  const listeners = textOf(`/proc/${pid}/net/tcp`)
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter((fields) => fields[1] === address && fields[3] === '0A');
+  const inodes = new Set(listeners.map((fields) => `socket:[${fields[9]}]`));
+  return readdirSync(`/proc/${pid}/fd`).some((fd) => inodes.has(linkOf(`/proc/${pid}/fd/${fd}`)));
+}
+
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return ''; // closed meanwhile
+  }
 }
 
 const describe = (path: string, stat: BigIntStats): string =>
