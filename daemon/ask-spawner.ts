@@ -4,7 +4,7 @@ import { createLogger } from './log.ts';
 import { connectSpawner } from './spawner/client.ts';
 import type { Method, Methods } from './spawner/wire.ts';
 
-const CONNECT_TIMEOUT_MS = 2_000;
+const CONNECT_TIMEOUT_MS = 10_000;
 
 /** Rejects when no spawner answers on this run directory, or when it refuses. */
 export async function askSpawner<M extends Method>(
