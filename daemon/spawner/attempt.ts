@@ -133,6 +133,9 @@ export class Attempt {
       scratchBytes: Math.floor(Math.min(params.limits.memoryBytes / 2, params.limits.diskBytes)),
     });
     this.launched = launched;
+    // A program may be over before its readers are there. Node then lets streams flow into nothing, unless somebody
+    // has asked to be told that there is something to read.
+    for (const stream of [launched.stdout, launched.records]) stream.on('readable', noop);
     launched.stdin.on('error', noop); // the program did not read its job: its end says why
     launched.stderr.on('data', (chunk: Buffer) => this.stderr.push(chunk));
     if (this.stopped !== null) this.#applyStop();
