@@ -5,8 +5,9 @@ import { figure, type Part, p50, p95 } from './figures.ts';
 import type { HttpRun } from './over-http.ts';
 
 const ROUNDS = 60;
-const QUICK_ROUNDS = 8;
+const QUICK_ROUNDS = 6;
 const WARM_UP_ROUNDS = 3;
+const QUICK_WARM_UP_ROUNDS = 1;
 
 interface Samples {
   bare: BareRun[];
@@ -17,7 +18,8 @@ interface Samples {
 async function sampleEngine(bench: Bench, engine: Engine, rounds: number): Promise<Samples> {
   const samples: Samples = { bare: [], http: [] };
   const job = bareJob(engine, 'hello', bench.modelUrl, bench.scratch);
-  for (let round = -WARM_UP_ROUNDS; round < rounds; round++) {
+  const warmUp = bench.quick ? QUICK_WARM_UP_ROUNDS : WARM_UP_ROUNDS;
+  for (let round = -warmUp; round < rounds; round++) {
     const bare = await runBare(engine, job);
     const http = await bench.caller.run(bench.keys[engine], { prompt: 'hello' });
     if (round < 0) continue;

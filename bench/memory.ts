@@ -7,6 +7,7 @@ import { textOf } from './over-http.ts';
 import { familyOf, type Memory, memoryOf, ROLES, type Role } from './processes.ts';
 
 const STREAMS = 200;
+const QUICK_STREAMS = 20;
 const JOBS = 4;
 const SETTLE_MS = 2_000;
 
@@ -22,7 +23,7 @@ async function readNow(bench: Bench): Promise<Reading> {
   return Object.fromEntries(ROLES.map((role) => [role, memoryOf(family[role])])) as Reading;
 }
 
-async function withStreams(bench: Bench): Promise<Reading> {
+async function withStreams(bench: Bench, count: number): Promise<Reading> {
   const { caller, keys } = bench;
   const key = keys.scripted;
   const jobIds: string[] = [];
@@ -32,7 +33,7 @@ async function withStreams(bench: Bench): Promise<Reading> {
       const answer = await caller.post('/v1/jobs', key, { prompt: PROMPT }, { prefer: 'respond-async' });
       jobIds.push((JSON.parse(await textOf(answer)) as { jobId: string }).jobId);
     }
-    for (let index = 0; index < STREAMS; index++) {
+    for (let index = 0; index < count; index++) {
       const response = await caller.get(`/v1/jobs/${jobIds[index % JOBS]}/events?follow=true`, key);
       if (response.statusCode !== 200) throw new Error(`stream ${index}: ${response.statusCode}`);
       response.on('error', () => {}); // it is destroyed below
@@ -48,8 +49,9 @@ async function withStreams(bench: Bench): Promise<Reading> {
 const mib = (bytes: number): string => (bytes / 1024 ** 2).toFixed(1);
 
 export async function measureMemory(bench: Bench): Promise<Part> {
+  const count = bench.quick ? QUICK_STREAMS : STREAMS;
   const rest = await readNow(bench);
-  const streams = await withStreams(bench);
+  const streams = await withStreams(bench, count);
   const row = (what: string, of: (reading: Reading) => Memory): string[] => [
     what,
     ...[rest, streams].flatMap((reading) => [mib(of(reading).rssBytes), mib(of(reading).pssBytes)]),
@@ -60,7 +62,7 @@ export async function measureMemory(bench: Bench): Promise<Part> {
   });
   return {
     name: 'memory',
-    title: `Resident memory, MiB: at rest, and with ${STREAMS} open streams on ${JOBS} running jobs`,
+    title: `Resident memory, MiB: at rest, and with ${count} open streams on ${JOBS} running jobs`,
     columns: ['', 'rest: Rss', 'Pss', 'streams: Rss', 'Pss'],
     rows: [
       ...ROLES.map((role) => row(role === 'postgres' ? 'postgres (all)' : role, (reading) => reading[role])),

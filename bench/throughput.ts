@@ -43,7 +43,9 @@ async function measureRate(bench: Bench, engine: Engine, atOnce: number): Promis
     ...{ engine, atOnce, jobs: count * blocks, bareSeconds: 0, httpSeconds: 0, bareCpuMs: 0 },
     cpuMs: { djinnd: 0, spawner: 0, sandboxed: 0, postgres: 0 },
   };
-  await block(count, atOnce, () => bench.caller.run(bench.keys[engine], { prompt: 'hello' })); // code gets warm
+  await block(bench.quick ? atOnce : count, atOnce, () =>
+    bench.caller.run(bench.keys[engine], { prompt: 'hello' }),
+  ); // code gets warm
   for (let index = 0; index < blocks; index++) {
     const bareBefore = ownChildrenCpuMs();
     rate.bareSeconds += await block(count, atOnce, () => runBare(engine, job));

@@ -5,7 +5,7 @@ import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-const OPTIONS = ['--mem', '3072', '--timeout', '1800'];
+const OPTIONS = ['--mem', '3072', '--timeout', '2700'];
 
 /** Runs `bench/run.ts --quick` in it. Resolves with its exit code. */
 export async function runInMachine(only: string | undefined, json: string | undefined): Promise<number> {
