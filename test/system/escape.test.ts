@@ -262,6 +262,14 @@ ln -s ../../run-me .git/hooks/post-checkout; chmod 6777 .; chmod 0 /tmp; rm -rf 
   await useEngine('djinn');
   await daemon.job(key, { ...bash(plant), ...session('planted') });
   const swapping = daemon.job(key, { ...bash(`mkdir d; touch d/file; ${swap}`), ...session('swapped') });
+  // Claimed before the engine changes: it is to run on this one.
+  for (let n = 0, runs = false; n < 400 && !runs; n++) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const { jobs } = (await (await daemon.get(key, '/v1/jobs')).json()) as {
+      jobs: { sessionId: string; state: string }[];
+    };
+    runs = jobs.some(({ sessionId, state }) => sessionId === 'swapped' && state === 'running');
+  }
   for (const engine of ['scripted', 'djinn'] as const) {
     await useEngine(engine);
     const body = engine === 'djinn' ? bash('ls -a; cat link gw/file') : scripted('/bin/ls', '-a');
