@@ -19,6 +19,8 @@ export interface EventSources {
 
 /** How often a stream looks at the row when nothing else tells it of a change. */
 const LOOK_MS = 1_000;
+/** The same while the spool is in its place: a job then ends there, unless its machine is given up. */
+const LOOK_IN_PLACE_MS = 10_000;
 const AWAY = Symbol('the database is away');
 
 /**
@@ -112,7 +114,7 @@ class EventStream {
       }
       if (!this.#follow || this.#signal.aborted) return { next: 'done', seq: tail.seq };
       await tail.changed(this.#signal);
-      if (Date.now() - lookedMs < LOOK_MS) continue;
+      if (Date.now() - lookedMs < (tail.removed() ? LOOK_MS : LOOK_IN_PLACE_MS)) continue;
       lookedMs = Date.now();
       // A spool that was removed before its closing line reached it: the rest is in the store, if anywhere. One that
       // was made anew (a start that a dying spawner had not acknowledged) goes on in the new file.

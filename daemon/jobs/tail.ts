@@ -18,6 +18,8 @@ export interface SpoolTail {
   readonly closing: Closing | null;
   /** The next whole lines, or null when there are none now. */
   read(): Promise<Buffer | null>;
+  /** True when the file has lost its name: it was removed, and another may be in its place. */
+  removed(): boolean;
   /** True when the path is another file now: what comes is written there. */
   replaced(): Promise<boolean>;
   /** Resolves when there may be more, and now and then without a reason; at once when `signal` is aborted. */
@@ -111,6 +113,10 @@ class FileTail implements SpoolTail {
     if (bytesRead === 0) return null;
     this.#position += bytesRead;
     return buffer.subarray(0, bytesRead);
+  }
+
+  removed(): boolean {
+    return fstatSync(this.#file.fd).nlink === 0;
   }
 
   async replaced(): Promise<boolean> {
