@@ -24,6 +24,8 @@ const PARTS: Record<string, (bench: Bench) => Promise<Part>> = {
 };
 const LONGEST_MS = process.env.IN_VM === '1' ? 40 * 60_000 : 25 * 60_000;
 
+const LOG_BYTES = 8000;
+
 const { values } = parseArgs({
   options: {
     only: { type: 'string' },
@@ -60,6 +62,9 @@ async function measure(names: string[]): Promise<void> {
       parts.push(part);
       console.log(formatPart(part));
     }
+  } catch (error) {
+    console.error(`what djinnd said last:\n${(await bench.daemon.log()).slice(-LOG_BYTES)}`);
+    throw error;
   } finally {
     clearTimeout(timer);
     process.removeListener('SIGINT', stop).removeListener('SIGTERM', stop);
