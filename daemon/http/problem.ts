@@ -70,6 +70,8 @@ const FASTIFY_ERRORS: Record<string, [ProblemCode, string] | undefined> = {
 const AWAY_CODES = new Set([
   'ECONNREFUSED',
   'ENOENT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
   '57P01',
   '57P02',
   '57P03',

@@ -95,7 +95,7 @@ export function filesBelow(dir: string, leaveOut: readonly string[] = []): { pat
 const BLOCK_BYTES = 4 * 1024 * 1024;
 const OVERLAP_BYTES = 1024;
 
-/** Secrets in the environment, command line, descriptors and writable memory of a process, as root reads them. */
+/** Secrets, as they are, in the environment, command line and writable memory of a process, as root reads them. */
 export function findInProcess(pid: number, secrets: readonly Secret[]): Hit[] {
   const hits = ['environ', 'cmdline'].flatMap((name) =>
     findIn(readFileSync(`/proc/${pid}/${name}`), secrets, `${name} of ${pid}`),
@@ -108,7 +108,9 @@ export function findInProcess(pid: number, secrets: readonly Secret[]): Hit[] {
       .map((hex) => Number.parseInt(hex, 16));
     for (let at = from; at < to; at += BLOCK_BYTES - OVERLAP_BYTES) {
       const bytes = readOrNothing(memory, block, at, Math.min(BLOCK_BYTES, to - at));
-      hits.push(...findIn(block.subarray(0, bytes), secrets, `memory of ${pid}`));
+      const seen = block.subarray(0, bytes);
+      const found = secrets.filter(({ value }) => seen.includes(value));
+      hits.push(...found.map(({ name }) => ({ name, form: 'plain', place: `memory of ${pid}` })));
     }
   }
   closeSync(memory);
