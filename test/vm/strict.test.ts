@@ -7,6 +7,7 @@ import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FakeOpenAI } from '../../worker/index.ts';
 import { endOf, startDaemon, startObedientModel, type TestDaemon, toolResult } from '../support/daemon.ts';
+import { attemptScript, CGROUPS, OF_PROCESS, wrongOutcomes } from '../system/attempts.ts';
 import { guestOnly } from './guest.ts';
 
 const MIB = 1024 * 1024;
@@ -142,11 +143,37 @@ test('the bash tool has the identity of the tenant and no privilege', { skip: gu
   assert.equal(field('Seccomp'), '2');
 });
 
+test('a tool can neither leave its group nor read its agent, whatever Yama allows (C141, C154, C161)', {
+  skip: guestOnly || (process.arch !== 'x64' && 'the numbers of system calls in it are those of x64'),
+}, async () => {
+  const scope = '/proc/sys/kernel/yama/ptrace_scope';
+  const list = [...OF_PROCESS('agent', 2), ...OF_PROCESS('init', 1), ...CGROUPS([process.pid, daemon.pid])];
+  const prompt = `bash: exec /usr/bin/perl - <<'ATTEMPTS'\n${attemptScript(list)}ATTEMPTS`;
+  const before = readFileSync(scope, 'utf8');
+  for (const value of ['0', '1']) {
+    writeFileSync(scope, value);
+    assert.deepEqual(wrongOutcomes(list, toolResult(await daemon.job(key, { prompt }))), [], value);
+  }
+  writeFileSync(scope, before);
+});
+
 test('the bash tool sees only the allow-listed environment', { skip: guestOnly }, async () => {
   const env = toolResult(
     await daemon.job(key, { prompt: 'bash: env -0 | tr "\\0" "\\n" | cut -d= -f1 | sort' }),
   );
-  const allowed = ['HOME', 'LANG', 'LOGNAME', 'PATH', 'PWD', 'SHELL', 'SHLVL', 'TERM', 'TMPDIR', 'USER', '_'];
+  const ofShell = ['PWD', 'SHLVL', '_'];
+  const allowed = [
+    'GIT_EDITOR',
+    'HOME',
+    'LANG',
+    'LOGNAME',
+    'PATH',
+    'SHELL',
+    'TERM',
+    'TMPDIR',
+    'USER',
+    ...ofShell,
+  ];
   const names = env.split('\n').filter((name) => /^\w+$/.test(name));
   assert.ok(names.includes('PATH'));
   assert.deepEqual(

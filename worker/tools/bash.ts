@@ -10,6 +10,7 @@ const DEFAULT_TIMEOUT_SECONDS = 120;
 const MAX_TIMEOUT_SECONDS = 3600;
 /** The kernel takes at most 128 KiB in one argument; see MAX_ARG_STRLEN in execve(2). */
 const MAX_COMMAND_BYTES = 128 * 1024 - 1;
+const EDITORS = ['EDITOR', 'VISUAL', 'GIT_EDITOR', 'GIT_SEQUENCE_EDITOR'];
 
 interface Arguments {
   command: string;
@@ -68,12 +69,13 @@ export const bashTool = defineTool<Arguments>({
 });
 
 /**
- * What tools inherit: the worker's own environment without its settings, one of which is the API key. There is no
- * terminal, and TERM says so: with another value git opens an editor that waits for ever.
+ * What tools inherit: the worker's own environment without its settings, one of which is the API key, and without
+ * editors. Nobody is there to type: git, which would open the editor of its configuration, gets one that fails, and
+ * `TERM` says that there is no terminal.
  */
 function toolEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const kept = Object.entries(env).filter(([name]) => !name.startsWith('DJINN_'));
-  return { ...Object.fromEntries(kept), TERM: 'dumb' };
+  const kept = Object.entries(env).filter(([name]) => !name.startsWith('DJINN_') && !EDITORS.includes(name));
+  return { ...Object.fromEntries(kept), TERM: 'dumb', GIT_EDITOR: 'false' };
 }
 
 /** A command may remove the directory that it runs in; the next one would fail to start with a misleading ENOENT. */

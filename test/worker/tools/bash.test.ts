@@ -128,12 +128,19 @@ test('a cancelled call ends its processes and says so', async (t) => {
   assert.deepEqual(withArgument(mark), []);
 });
 
-test('C070 there is no controlling terminal and no input', async (t) => {
+test('C070 there is no controlling terminal and no input, and no editor waits for some', async (t) => {
   const { call, context } = workspace(t);
+  const editorBefore = process.env.EDITOR;
+  process.env.EDITOR = 'sleep 60 #';
+  t.after(() => {
+    if (editorBefore === undefined) delete process.env.EDITOR;
+    else process.env.EDITOR = editorBefore;
+  });
   const commands = [
     'cat </dev/tty',
     'cat',
-    'git init -q r && cd r && git commit --allow-empty',
+    'git init -q r && cd r && git -c user.name=a -c user.email=a commit --allow-empty',
+    'cd r && git -c user.name=a -c user.email=a -c core.editor=vi commit --allow-empty',
     'sudo -k true',
     'tty',
   ];
