@@ -1,5 +1,6 @@
 // The command line: from words to what was asked for. Pure; reads no file and no environment.
 import { parseArgs } from 'node:util';
+import type { Budget } from './budget.ts';
 
 export const USAGE = `djinn - one headless agent run: NDJSON events on stdout, log on stderr
 
@@ -15,6 +16,10 @@ export const USAGE = `djinn - one headless agent run: NDJSON events on stdout, l
       --tools a,b               keep only these tools
       --deny-tools a,b          remove these tools
       --read-only               only tools that change nothing
+      --budget-requests N       end after N requests to models
+      --budget-tokens N         make no further request after N tokens
+      --budget-seconds N        end after N seconds
+      --budget-repeats N        end when the same calls gave the same results N times in a row (default: 40)
       --redo auto|always|never  tool calls during which an earlier run died (default: auto)
   -h, --help                    this text
       --version                 the version
@@ -42,6 +47,7 @@ export type Command =
       allow: string[] | undefined;
       deny: string[] | undefined;
       readOnly: boolean;
+      budget: Budget;
       redo: 'auto' | 'always' | 'never';
     };
 
@@ -55,6 +61,10 @@ const OPTIONS = {
   tools: { type: 'string' },
   'deny-tools': { type: 'string' },
   'read-only': { type: 'boolean' },
+  'budget-requests': { type: 'string' },
+  'budget-tokens': { type: 'string' },
+  'budget-seconds': { type: 'string' },
+  'budget-repeats': { type: 'string' },
   redo: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean' },
@@ -94,6 +104,24 @@ const names = (text: string | undefined): string[] | undefined =>
     .map((name) => name.trim())
     .filter((name) => name !== '');
 
+const BUDGET_OPTIONS = [
+  ['budget-requests', 'requests', 1],
+  ['budget-tokens', 'tokens', 1],
+  ['budget-seconds', 'wallMs', 1000],
+  ['budget-repeats', 'repeats', 1],
+] as const;
+
+function readBudget(values: ReturnType<typeof parse>): Budget {
+  const budget: Budget = {};
+  for (const [option, name, factor] of BUDGET_OPTIONS) {
+    const text = values[option];
+    if (text === undefined) continue;
+    if (!/^[1-9]\d{0,11}$/.test(text)) throw new UsageError(`--${option} must be a positive whole number`);
+    budget[name] = Number(text) * factor;
+  }
+  return budget;
+}
+
 /** Reads the words after the program's name. Throws a UsageError. */
 export function readArguments(words: readonly string[]): Command {
   const values = parse(words);
@@ -125,6 +153,7 @@ export function readArguments(words: readonly string[]): Command {
     allow: names(values.tools),
     deny: names(values['deny-tools']),
     readOnly: values['read-only'] ?? false,
+    budget: readBudget(values),
     redo,
   };
 }

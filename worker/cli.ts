@@ -2,12 +2,12 @@
 // the process, installs signal handlers or writes to stdout.
 import { readFileSync, writeSync } from 'node:fs';
 import { type Command, readArguments, USAGE, UsageError } from './arguments.ts';
+import { isRetryable } from './error-codes.ts';
 import { RunError } from './failure.ts';
 import { JobError, readJob } from './job-input.ts';
 import type { WorkerEvent } from './protocol.ts';
 import { run } from './run.ts';
-import type { Log } from './run-context.ts';
-import type { RunOptions } from './run-options.ts';
+import type { Log, RunOptions } from './run-options.ts';
 import { readSettings, SECRET_VARIABLES, SettingsError } from './settings.ts';
 import { readStdin } from './stdin.ts';
 import { createLineWriter, type LineWriter } from './stdout.ts';
@@ -52,7 +52,7 @@ function watchStops(): Stop {
     process.on(name, () => {
       if (stop.exitCode !== null) process.exit(stop.exitCode);
       const end = name === 'SIGINT' ? 'interrupted' : 'terminated';
-      stop.abort(new RunError(end, `stopped by ${name}`, true), code);
+      stop.abort(new RunError(end, `stopped by ${name}`), code);
       setTimeout(() => process.exit(code), SIGNAL_LIMIT_MS).unref();
     });
   }
@@ -91,6 +91,7 @@ async function promptOptions(command: Command & { kind: 'prompt' }, stop: Stop):
     idleTimeoutMs,
     redo: command.redo,
     readOnly: command.readOnly,
+    budget: command.budget,
     tools: { ...(allow === undefined ? {} : { allow }), ...(deny === undefined ? {} : { deny }) },
     session: { provider: 'file', ...(sessionDir === null ? {} : { dir: sessionDir }) },
     ...(prompt === undefined ? {} : { prompt }),
@@ -130,7 +131,7 @@ function failBeforeRun(error: unknown, command: Command | null, writer: LineWrit
         ? 'bad_job'
         : 'usage';
   const message = error instanceof Error ? error.message : String(error);
-  const retryable = error instanceof RunError && error.retryable;
+  const retryable = isRetryable(code);
   void writer.write(JSON.stringify({ type: 'error', code, message, retryable }));
   if (known && command?.kind !== 'job') writeSync(2, `djinn: ${message}\n(djinn --help shows the usage)\n`);
   else log('error', message, { code });

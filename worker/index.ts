@@ -1,6 +1,8 @@
 // What the package offers to other programs. Loads the fake server only when it is asked for.
 import type { FakeOpenAI, FakeOptions, Script } from './fake-openai/server.ts';
 
+export type { Budget } from './budget.ts';
+export { ERROR_CODES, type ErrorCode } from './error-codes.ts';
 export {
   argumentsChunk,
   type Chunk,
@@ -13,9 +15,10 @@ export {
 } from './fake-openai/chunks.ts';
 export { cut, httpError, type Reply, reset, type Step, stall } from './fake-openai/reply.ts';
 export type { FakeOpenAI, FakeOptions, FakeRequest, Script } from './fake-openai/server.ts';
+export type { Denial, Guard, GuardedCall } from './guards.ts';
 export * from './protocol.ts';
 export { run } from './run.ts';
-export type { RunOptions, ToolFilter } from './run-options.ts';
+export type { Log, Redo, RunOptions, ToolFilter } from './run-options.ts';
 export type { Tool, ToolContext, ToolOutcome } from './tools/types.ts';
 
 /** Starts a scripted model server; see `Script` for what it answers. */

@@ -1,4 +1,5 @@
 // The job line of a supervisor: checks its form and turns it into the options of a run. Pure.
+import type { Budget } from './budget.ts';
 import { PROTOCOL_VERSION, type PromptImage } from './protocol.ts';
 import type { RunOptions } from './run-options.ts';
 import { readModelEntry } from './settings.ts';
@@ -10,6 +11,7 @@ type Json = Record<string, unknown>;
 const isObject = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 const isText = (value: unknown): value is string => typeof value === 'string';
+const isOptionalNumber = (value: unknown): boolean => value === undefined || typeof value === 'number';
 const isTexts = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText);
 
 function need<T>(job: Json, name: string, check: (value: unknown) => value is T): T {
@@ -32,6 +34,8 @@ const isFilter = (value: unknown): value is { allow?: string[]; deny?: string[] 
   isObject(value) &&
   (value.allow === undefined || isTexts(value.allow)) &&
   (value.deny === undefined || isTexts(value.deny));
+const isBudget = (value: unknown): value is Budget =>
+  isObject(value) && [value.requests, value.tokens, value.wallMs, value.repeats].every(isOptionalNumber);
 const isGroup = (value: unknown): value is { procs: string; events: string } =>
   isObject(value) && isText(value.procs) && isText(value.events);
 const isMode = (value: unknown): value is 'workspace-write' | 'read-only' =>
@@ -74,6 +78,8 @@ export function readJob(line: string): RunOptions {
     signal: undefined,
     session: { provider: 'fd' },
     readOnly,
+    guards: undefined,
+    budget: maybe(job, 'budget', isBudget),
     engine: need(job, 'engine', isText),
     jobId: need(job, 'jobId', isText),
     attempt: need(job, 'attempt', isAttempt),

@@ -1,6 +1,8 @@
 // The agent loop: answer, calls, results, answer, until an answer has no calls. A function of its context alone.
 import { type AssistantEntry, type Conversation, pendingCalls } from './conversation.ts';
+import { RunError } from './failure.ts';
 import { ModelError } from './models/errors.ts';
+import { countRepeats } from './repeats.ts';
 import { runRound } from './round.ts';
 import { type RunContext, throwIfCancelled } from './run-context.ts';
 import { askTurn } from './turn.ts';
@@ -22,6 +24,12 @@ function refuseEndlessCuts(conversation: Conversation): void {
   }
 }
 
+function refuseCircles({ conversation, repeats }: RunContext): void {
+  if (countRepeats(conversation, repeats) >= repeats) {
+    throw new RunError('tool_loop', `the same calls gave the same results ${repeats} times in a row`);
+  }
+}
+
 /** Answers the calls of an earlier run that have no result, before anything new is said. */
 export async function finishRound(context: RunContext): Promise<void> {
   const pending = pendingCalls(context.conversation);
@@ -30,7 +38,7 @@ export async function finishRound(context: RunContext): Promise<void> {
 
 /**
  * Goes on from wherever the log stands: first the calls without a result, then the model. Resolves with the final
- * answer; rejects with a ModelError or a StoreError.
+ * answer; rejects with a ModelError, a RunError or a StoreError.
  */
 export async function runLoop(context: RunContext): Promise<AssistantEntry> {
   const { conversation } = context;
@@ -41,6 +49,7 @@ export async function runLoop(context: RunContext): Promise<AssistantEntry> {
     const pending = pendingCalls(conversation);
     if (pending === null) {
       refuseEndlessCuts(conversation);
+      refuseCircles(context);
       await askTurn(context);
     } else {
       await runRound(context, pending.round, pending.calls);

@@ -125,6 +125,8 @@ export interface Job {
   models: ModelEntry[];
   tools?: { allow?: string[]; deny?: string[] };
   sandboxMode?: 'workspace-write' | 'read-only';
+  /** What the run may spend: requests to models, tokens, milliseconds, rounds in a row that change nothing. */
+  budget?: { requests?: number; tokens?: number; wallMs?: number; repeats?: number };
   /** Working directory inside the sandbox. */
   cwd: string;
   /** `fd`: records go out on descriptor 3 and earlier ones are read from descriptor 4. */

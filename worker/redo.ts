@@ -1,7 +1,7 @@
 // What to do with a tool call during which an earlier run died. Pure but for hashing one file.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import type { Redo } from './run-context.ts';
+import type { Redo } from './run-options.ts';
 import type { RecordData } from './session/record.ts';
 import type { ToolOutcome } from './tools/types.ts';
 

@@ -1,21 +1,18 @@
 // What the parts of one run share, and the one way in which the log grows. Decides nothing.
+import type { Spending } from './budget.ts';
 import { applyRecord, type Conversation } from './conversation.ts';
+import type { Guard } from './guards.ts';
 import { ModelError } from './models/errors.ts';
 import type { Cooling } from './models/pool.ts';
 import type { Connections } from './models/request.ts';
 import type { ModelEntry, Usage, WorkerEvent } from './protocol.ts';
+import type { Log, Redo } from './run-options.ts';
 import type { RecordData, RecordType } from './session/record.ts';
 import type { SessionStore } from './session/store.ts';
 import type { Tool, ToolContext } from './tools/types.ts';
 
-export type Log = (
-  level: 'info' | 'warn' | 'error',
-  message: string,
-  fields?: Record<string, unknown>,
-) => void;
-export type Redo = 'auto' | 'always' | 'never';
-
 export interface RunContext {
+  sessionId: string;
   store: SessionStore;
   conversation: Conversation;
   models: readonly ModelEntry[];
@@ -23,6 +20,11 @@ export interface RunContext {
   connections: Connections;
   tools: readonly Tool[];
   toolContext: ToolContext;
+  /** Every one of them must stay silent for a call to run. */
+  guards: readonly Guard[];
+  spending: Spending;
+  /** The same calls with the same results so often in a row end the run. */
+  repeats: number;
   idleTimeoutMs: number;
   redo: Redo;
   signal: AbortSignal;

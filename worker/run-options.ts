@@ -1,7 +1,15 @@
 // What an embedding program may ask of a run. Types only.
+import type { Budget } from './budget.ts';
+import type { Guard } from './guards.ts';
 import type { ModelEntry, PromptImage } from './protocol.ts';
-import type { Log, Redo } from './run-context.ts';
 import type { Tool } from './tools/types.ts';
+
+export type Log = (
+  level: 'info' | 'warn' | 'error',
+  message: string,
+  fields?: Record<string, unknown>,
+) => void;
+export type Redo = 'auto' | 'always' | 'never';
 
 export interface ToolFilter {
   allow?: string[];
@@ -28,6 +36,10 @@ export interface RunOptions {
   session?: { provider: 'file'; dir?: string } | { provider: 'fd'; recordsFd?: number; logFd?: number };
   /** True: only tools that change nothing. */
   readOnly?: boolean;
+  /** Asked before each tool call; any of them can deny it, none can allow what another denies. */
+  guards?: readonly Guard[];
+  /** What this run may spend; when it is spent, the run ends with `error {code: "budget"}`. */
+  budget?: Budget;
   engine?: string;
   /** A prompt is added to the session once per job, however often the job is tried. */
   jobId?: string;

@@ -2,6 +2,7 @@
 // go on in one process.
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { checkBudget, createSpending } from './budget.ts';
 import { type Channel, createChannel } from './channel.ts';
 import { applyRecord, createConversation } from './conversation.ts';
 import { describeFailure, RunError } from './failure.ts';
@@ -65,14 +66,25 @@ interface Ports {
   emit: RunContext['emit'];
   drained: RunContext['drained'];
   signal: AbortSignal;
+  /** Aborts the signal with this reason. */
+  cancel(reason: RunError): void;
 }
 
+const startWallClock = (wallMs: number, cancel: Ports['cancel']): NodeJS.Timeout =>
+  setTimeout(
+    () => cancel(new RunError('budget', `the run has taken the ${wallMs} ms of its budget`)),
+    wallMs,
+  );
+
 /** Runs and emits every event, the terminal one last. Never rejects. */
-async function runToEnd(options: RunOptions, { emit, drained, signal }: Ports): Promise<void> {
+async function runToEnd(options: RunOptions, { emit, drained, signal, cancel }: Ports): Promise<void> {
   const totals = { turns: 0, usage: { inputTokens: 0, outputTokens: 0, totalTokens: 0 } };
   const conversation = createConversation();
   let store: SessionStore | undefined;
+  let wallTimer: NodeJS.Timeout | undefined;
   try {
+    const budget = checkBudget(options.budget ?? {});
+    if (budget.wallMs !== undefined) wallTimer = startWallClock(budget.wallMs, cancel);
     const { models, idleTimeoutMs } = chooseModels(options);
     const cwd = checkCwd(options.cwd);
     if (options.prompt?.trim() === '') throw new RunError('bad_prompt', 'the prompt is empty');
@@ -88,6 +100,7 @@ async function runToEnd(options: RunOptions, { emit, drained, signal }: Ports): 
       conversation,
       cooling,
       totals,
+      spending: createSpending(budget),
       signal,
       emit,
       drained,
@@ -101,6 +114,8 @@ async function runToEnd(options: RunOptions, { emit, drained, signal }: Ports): 
     const failure = describeFailure(error, signal);
     if (store !== undefined) await closeFailed(store, { outcome: 'error', ...totals, ...failure }, options);
     emit({ type: 'error', ...failure });
+  } finally {
+    clearTimeout(wallTimer);
   }
 }
 
@@ -148,7 +163,8 @@ export async function* run(options: RunOptions): AsyncGenerator<WorkerEvent, voi
   const channel: Channel<WorkerEvent> = createChannel();
   const controller = followSignal(options.signal);
   const emit = (event: WorkerEvent): void => channel.push(event, eventUnits(event));
-  const ports = { emit, drained: () => channel.drained(), signal: controller.signal };
+  const cancel: Ports['cancel'] = (reason) => controller.abort(reason);
+  const ports = { emit, drained: () => channel.drained(), signal: controller.signal, cancel };
   const ended = runToEnd(options, ports).finally(() => channel.end());
   try {
     for await (const batch of channel.batches()) yield* batch;

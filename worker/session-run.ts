@@ -4,6 +4,7 @@ import type { Conversation } from './conversation.ts';
 import { RunError } from './failure.ts';
 import type { Cooling } from './models/pool.ts';
 import type { ModelEntry, SessionEvent } from './protocol.ts';
+import { DEFAULT_REPEATS } from './repeats.ts';
 import { type RunContext, record } from './run-context.ts';
 import type { RunOptions } from './run-options.ts';
 import type { SessionStore } from './session/store.ts';
@@ -25,6 +26,7 @@ export interface SessionRun {
   conversation: Conversation;
   cooling: Cooling;
   totals: RunContext['totals'];
+  spending: RunContext['spending'];
   signal: AbortSignal;
   emit: RunContext['emit'];
   drained: RunContext['drained'];
@@ -109,6 +111,8 @@ async function runModels(run: SessionRun): Promise<{ text: string; finish: strin
       background,
       ...(options.toolsCgroup === undefined ? {} : { toolsCgroup: options.toolsCgroup }),
     },
+    guards: options.guards ?? [],
+    repeats: options.budget?.repeats ?? DEFAULT_REPEATS,
     idleTimeoutMs: options.idleTimeoutMs ?? run.idleTimeoutMs ?? DEFAULT_IDLE_TIMEOUT_MS,
     redo: options.redo ?? 'auto',
   };

@@ -29,6 +29,7 @@ async function attempt(
   onDelta: (delta: Delta) => void,
   sent: { sha256: string },
 ): Promise<Attempt> {
+  context.spending.takeRequest();
   const tools = purpose === 'turn' ? context.conversation.context : null;
   const body = buildBody(entry, messages, tools);
   const sha256 = createHash('sha256').update(body.text).digest('hex');
@@ -39,7 +40,7 @@ async function attempt(
     await record(context, 'request', data, { durable: true });
     sent.sha256 = sha256;
   }
-  const answer = await requestCompletion({
+  const request = {
     entry,
     body: body.text,
     idleTimeoutMs: context.idleTimeoutMs,
@@ -48,7 +49,9 @@ async function attempt(
     callIdPrefix: `call_${context.conversation.requests}`,
     onDelta,
     drained: context.drained,
-  });
+  };
+  const inputTokens = estimateTokens(context.conversation, body);
+  const answer = await context.spending.account(requestCompletion(request), inputTokens);
   addUsage(context.totals.usage, answer.usage);
   return { answer, body };
 }

@@ -53,6 +53,8 @@ export interface RecordData {
     image?: { mediaType: string; data: string };
     /** The run died or was cancelled while the tool ran. */
     interrupted?: true;
+    /** A guard denied the call: nothing of it ran. */
+    refused?: true;
   };
   fallback: { from: string; to: string; reason: string; message: string };
   /** What requests leave out from here on; see `View`. */

@@ -3,6 +3,9 @@
 /** A tool's text has at most this many UTF-8 bytes (50 KiB), notes excluded. */
 export const MAX_TEXT_BYTES = 50 * 1024;
 
+/** Any result, notes included. */
+const MAX_RESULT_BYTES = 64 * 1024;
+
 const isContinuation = (byte: number | undefined): boolean => byte !== undefined && (byte & 0xc0) === 0x80;
 
 /** Moves a cut back to the border of the code point that it would split. Invalid bytes are borders themselves. */
@@ -49,6 +52,16 @@ export function tailStart(bytes: Buffer, maxBytes: number): number {
     else low = middle + 1;
   }
   return borderAfter(bytes, low);
+}
+
+/** Text of a tool that does not bound its own: at most 64 KiB as it is, else the first and last 25 KiB. */
+export function boundText(text: string): string {
+  if (text.length <= MAX_RESULT_BYTES && Buffer.byteLength(text) <= MAX_RESULT_BYTES) return text;
+  const bytes = Buffer.from(text);
+  const head = headLength(bytes.subarray(0, MAX_TEXT_BYTES / 2 + 4), MAX_TEXT_BYTES / 2);
+  const tail = tailStart(bytes, MAX_TEXT_BYTES / 2);
+  const note = `\n[… ${tail - head} bytes dropped here …]\n`;
+  return `${bytes.subarray(0, head).toString('utf8')}${note}${bytes.subarray(tail).toString('utf8')}`;
 }
 
 /** One line for a list of hits: at most `maxUnits` UTF-16 units, never half a pair. `text` may be its beginning only. */

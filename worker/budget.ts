@@ -1,0 +1,72 @@
+// What one run may spend: requests, tokens and time. Counts; the caller asks before it spends.
+import { RunError } from './failure.ts';
+import type { Answer } from './models/answer.ts';
+import { ModelError } from './models/errors.ts';
+
+export interface Budget {
+  /** Requests to models, repeated ones and those for summaries included. */
+  requests?: number;
+  /** Input and output tokens as the providers report them; estimated where one reports none. */
+  tokens?: number;
+  /** Milliseconds from the start of the run; the request or tool in hand is ended. */
+  wallMs?: number;
+  /** Rounds in a row with the same calls and the same results; default 40. Then the run ends with `tool_loop`. */
+  repeats?: number;
+}
+
+/** setTimeout fires at once for more. */
+const MAX_WALL_MS = 2 ** 31 - 1;
+/** For answers without a usage figure. */
+const UNITS_PER_TOKEN = 3;
+
+/** The limits, or a RunError `settings` that names the wrong one. */
+export function checkBudget(budget: Budget): Budget {
+  for (const [name, limit] of Object.entries({
+    requests: budget.requests,
+    tokens: budget.tokens,
+    wallMs: budget.wallMs,
+    repeats: budget.repeats,
+  })) {
+    const most = name === 'wallMs' ? MAX_WALL_MS : Number.MAX_SAFE_INTEGER;
+    if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 1 && limit <= most)) {
+      throw new RunError('settings', `budget.${name} must be a whole number from 1 to ${most}`);
+    }
+  }
+  return budget;
+}
+
+export interface Spending {
+  /** Before each request. Throws a RunError `budget` when requests or tokens are spent. */
+  takeRequest(): void;
+  /** Counts what a taken request used. `inputTokens`: an estimate, for a provider that gives no figure. */
+  account(answer: Promise<Answer>, inputTokens: number): Promise<Answer>;
+}
+
+/** Nothing spent yet. */
+export function createSpending({ requests, tokens }: Budget): Spending {
+  let taken = 0;
+  let used = 0;
+  return {
+    takeRequest() {
+      if (requests !== undefined && taken >= requests)
+        throw new RunError('budget', `the run has made the ${requests} requests of its budget`);
+      if (tokens !== undefined && used >= tokens)
+        throw new RunError('budget', `the run has used ${used} of the ${tokens} tokens of its budget`);
+      taken += 1;
+    },
+    async account(answer, inputTokens) {
+      try {
+        const { usage, text, reasoning, calls } = await answer;
+        const written = [text, reasoning, ...calls.map((call) => call.arguments)].join('').length;
+        used += usage?.totalTokens ?? inputTokens + Math.ceil(written / UNITS_PER_TOKEN);
+      } catch (error) {
+        const { kind, answered } = error instanceof ModelError ? error : { kind: null, answered: false };
+        // A gateway that is away is asked many times, and no model was.
+        if (kind === 'gateway' && !answered) taken -= 1;
+        else if (answered) used += inputTokens;
+        throw error;
+      }
+      return answer;
+    },
+  };
+}
