@@ -188,6 +188,9 @@ function directory(env: Env, name: string): string | null {
   if (!value.startsWith('/') || value.split('/').includes('..')) {
     throw new ConfigError(`${name} is "${value}": use an absolute path`);
   }
+  if (/^\/(proc|sys|dev)(\/|$)/.test(value) && name !== 'DJINND_CGROUP_ROOT') {
+    throw new ConfigError(`${name} is "${value}": no files can be kept there`);
+  }
   return value.replace(/(.)\/+$/, '$1');
 }
 

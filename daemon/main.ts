@@ -17,7 +17,7 @@ Usage: djinnd [--instance NAME] COMMAND [ARGUMENT...]
   demo       one job from start to end, on a throw-away instance
 
 --instance NAME works on a daemon with directories of its own (/var/lib/djinnd-NAME, /run/djinnd-NAME).
-djinnd COMMAND --help says more. Exit codes: 0 done, 1 failed, 2 wrong usage.
+djinnd COMMAND --help says more. Exit codes: 0 done, 1 failed, 2 wrong usage or a setting that cannot be used.
 `;
 
 const COMMANDS: Record<string, () => Promise<CommandModule>> = {
@@ -31,6 +31,9 @@ const COMMANDS: Record<string, () => Promise<CommandModule>> = {
   key: () => import('./commands/key.ts'),
   demo: () => import('./commands/demo.ts'),
 };
+
+/** What a usage error points to. */
+let tryHelp = 'djinnd --help';
 
 /** Runs one command line and returns its exit code. */
 async function runCommandLine(args: string[], context: CommandContext): Promise<number> {
@@ -55,6 +58,7 @@ async function runCommandLine(args: string[], context: CommandContext): Promise<
   const load = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (load === undefined) throw new UsageError(`there is no command "${name}"`);
   const command = await load();
+  tryHelp = `djinnd ${name} --help`;
   if (rest.includes('--help') || rest.includes('-h')) {
     await context.write(command.help);
     return 0;
@@ -64,10 +68,14 @@ async function runCommandLine(args: string[], context: CommandContext): Promise<
 
 function report(error: unknown): number {
   if (error instanceof UsageError) {
-    process.stderr.write(`djinnd: ${error.message}\nTry: djinnd --help\n`);
+    process.stderr.write(`djinnd: ${error.message}\nTry: ${tryHelp}\n`);
     return 2;
   }
-  if (error instanceof CommandError || error instanceof ConfigError) {
+  if (error instanceof ConfigError) {
+    process.stderr.write(`djinnd: ${error.message}\n`);
+    return 2;
+  }
+  if (error instanceof CommandError) {
     process.stderr.write(`djinnd: ${error.message}\n`);
     return 1;
   }

@@ -35,12 +35,18 @@ export function parseCommandArgs<const T extends NonNullable<Options>>(
   try {
     parsed = parseArgs(config);
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
+    throw new UsageError(inWords(error as Error & { code?: string }));
   }
   if (parsed.positionals.length > positionals) {
     throw new UsageError(`unexpected argument "${parsed.positionals[positionals]}"`);
   }
   return parsed;
+}
+
+/** Node advises to put unknown options behind `--`, which would not help here. */
+function inWords({ code, message }: Error & { code?: string }): string {
+  const option = /'(-[^' ]*)/.exec(message)?.[1];
+  return code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION' ? `there is no option ${option ?? ''}` : message;
 }
 
 /**

@@ -73,6 +73,9 @@ async function showJob(context: CommandContext, service: Service, keep: boolean)
   else {
     await withOperator(context, (pool) => revokeKey(pool, keyId));
     context.note(`(these need a running service: npm run demo -- --keep)\n`);
+    context.note(
+      `left on disk: ${service.config.stateDir} (workspaces, database), and the system users of its tenants\n`,
+    );
   }
   return changed ? 0 : 1;
 }

@@ -4,7 +4,7 @@ import { loadConfig } from '../config.ts';
 import { createLogger } from '../log.ts';
 import { DAEMON_USER, findUser } from '../parent/users.ts';
 import { runSpawner } from '../spawner/index.ts';
-import { SpawnerRunsError } from '../spawner/server.ts';
+import { SpawnerRunsError } from '../spawner/lock.ts';
 import { type CommandContext, CommandError, parseCommandArgs, stopSignal } from './command.ts';
 
 export const help = `Runs the spawner alone: sandboxes, cgroups, tenant users, spools. Needs root for real isolation.

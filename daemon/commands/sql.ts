@@ -26,6 +26,7 @@ export async function run(args: string[], context: CommandContext): Promise<numb
   const [argument] = positionals;
   if (argument === undefined) throw new UsageError('sql needs a statement, or - to read it from stdin');
   const statement = argument === '-' ? await readAll(process.stdin) : argument;
+  if (statement.trim() === '') throw new UsageError('the statement is empty');
   const config = loadConfig(context.env);
   const client = new pg.Client({
     connectionString: operatorUrl(config),

@@ -76,6 +76,7 @@ export async function createTenant(db: Queryable, id: string, change: TenantChan
   const fields = changedFields(change);
   const columns = ['id', ...fields.map((field) => COLUMNS[field])];
   const { rows } = await explainRefusal(
+    db,
     db.query<Tenant>(
       `insert into tenants (${columns.join(', ')})
        values (${columns.map((_, index) => `$${index + 1}`).join(', ')}) returning ${SELECT}`,
@@ -91,6 +92,7 @@ export async function changeTenant(db: Queryable, id: string, change: TenantChan
   if (fields.length === 0) return readTenant(db, id);
   const assignments = fields.map((field, index) => `${COLUMNS[field]} = $${index + 2}`);
   const { rows } = await explainRefusal(
+    db,
     db.query<Tenant>(`update tenants set ${assignments.join(', ')} where id = $1 returning ${SELECT}`, [
       id,
       ...fields.map((field) => change[field]),
@@ -106,7 +108,7 @@ function changedFields(change: TenantChange): (keyof TenantChange)[] {
 }
 
 /** Turns the refusals of the table's own checks into Problems. */
-async function explainRefusal<T>(query: Promise<T>): Promise<T> {
+async function explainRefusal<T>(db: Queryable, query: Promise<T>): Promise<T> {
   try {
     return await query;
   } catch (error) {
@@ -116,10 +118,20 @@ async function explainRefusal<T>(query: Promise<T>): Promise<T> {
     if (constraint === 'tenants_network_is_none_or_host') {
       throw new Problem('DJ_BODY_INVALID', 'network must be none or host; lists of hosts do not exist yet');
     }
-    if (code === '23514' || code === '22003') {
-      const column = constraint.replace(/^tenants_/, '').replace(/_check$/, '');
-      throw new Problem('DJ_BODY_INVALID', `${column === '' ? 'a value' : column} is out of bounds`);
-    }
+    if (code === '23514') throw new Problem('DJ_BODY_INVALID', await boundsOf(db, constraint));
+    if (code === '22003') throw new Problem('DJ_BODY_INVALID', 'a number is too large');
     throw error;
   }
+}
+
+/** `memory_bytes must be from 16777216 to 1099511627776`, as the table's own check has it. */
+async function boundsOf(db: Queryable, constraint: string): Promise<string> {
+  const column = constraint.replace(/^tenants_/, '').replace(/_check$/, '');
+  const { rows } = await db.query<{ definition: string }>(
+    `select pg_get_constraintdef(oid) as definition from pg_constraint
+      where conrelid = 'tenants'::regclass and conname = $1`,
+    [constraint],
+  );
+  const [least, most] = rows[0]?.definition.match(/\d+(?=\D*(?:AND|$))/g) ?? [];
+  return most === undefined ? `${column} is out of bounds` : `${column} must be from ${least} to ${most}`;
 }

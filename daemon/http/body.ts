@@ -21,6 +21,11 @@ function parseJson(parse: Parse, request: FastifyRequest, body: Buffer, done: Do
     done(null, undefined);
     return;
   }
+  const encoding = request.headers['content-encoding'] ?? 'identity';
+  if (encoding.toLowerCase() !== 'identity') {
+    done(new Problem('DJ_MEDIA_TYPE', 'Send the body without Content-Encoding.'));
+    return;
+  }
   const charset = /;\s*charset\s*=\s*"?([^";\s]+)/i.exec(request.headers['content-type'] ?? '')?.[1];
   if (charset !== undefined && !/^utf-?8$/i.test(charset)) {
     done(new Problem('DJ_MEDIA_TYPE', 'Send JSON in UTF-8.'));

@@ -1,6 +1,7 @@
 // What the jobs side does about the spawner's connection: greets it, reconciles once, and asks for what was missed.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { registerEngines } from '../db/engines.ts';
+import { SpawnerError } from '../spawner/client.ts';
 import type { Health } from './health.ts';
 import { cancelStrays, findResumptions, pruneEnded } from './reconcile.ts';
 import type { RunDeps } from './run-deps.ts';
@@ -27,11 +28,17 @@ export function linkSpawner(
   async function greet(): Promise<void> {
     while (spawner.connected && !stop.signal.aborted) {
       try {
+        await spawner.call('control', {});
+        health.controlledByOther = false;
         await greetOnce(deps, node, runs, health);
         wake();
         return;
       } catch (error) {
-        log.warn({ err: error }, 'the spawner was not greeted yet; tried again');
+        const controlled = error instanceof SpawnerError && error.code === 'controlled';
+        if (!controlled) log.warn({ err: error }, 'the spawner was not greeted yet; tried again');
+        else if (!health.controlledByOther)
+          log.error('the spawner works with another djinnd; this one waits');
+        health.controlledByOther = controlled;
         await sleep(RETRY_MS, undefined, { signal: stop.signal }).catch(() => {}); // aborted: looked at next
       }
     }
@@ -47,6 +54,7 @@ export function linkSpawner(
     spawner.on('up', connected),
     spawner.on('down', () => {
       health.spawner = false;
+      health.controlledByOther = false;
       runs.disconnected();
       log.warn('the spawner cannot be reached; jobs wait');
     }),

@@ -33,7 +33,11 @@ const PLAIN_TOKEN = /^\{"type":"token","text":"[ !#-[\]-\uffff]*"\}$/;
 const MAX_CODE_CHARS = 128;
 const MAX_MESSAGE_CHARS = 4096;
 
-export function createEventLines(ref: AttemptRef, now: () => number = Date.now): EventLines {
+/** `sessionId`: the job's; an event that names another session is refused, as is every one that follows `done`. */
+export function createEventLines(
+  { sessionId, ...ref }: AttemptRef & { sessionId: string },
+  now: () => number = Date.now,
+): EventLines {
   const state: ProtocolState = { lastType: null, error: null, rejectedLines: 0, firstRejection: null };
   const tail = `","jobId":"${ref.jobId}","attempt":${ref.attempt},`;
   let seq = 0;
@@ -60,6 +64,10 @@ export function createEventLines(ref: AttemptRef, now: () => number = Date.now):
 
   /** The object's text after its `{`, LF included, or null when the line is refused. */
   function admit(line: string): string | null {
+    if (state.lastType === 'done') {
+      reject('an event after done');
+      return null;
+    }
     if (PLAIN_TOKEN.test(line)) {
       state.lastType = 'token';
       return line.slice(1);
@@ -81,6 +89,10 @@ export function createEventLines(ref: AttemptRef, now: () => number = Date.now):
       return null;
     }
     const { event } = checked;
+    if ('sessionId' in event && event.sessionId !== sessionId) {
+      reject(`${event.type}.sessionId is not that of the job`);
+      return null;
+    }
     state.lastType = event.type;
     if (event.type === 'error') {
       state.error = {

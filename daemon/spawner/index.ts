@@ -15,10 +15,12 @@ import {
 } from '../../cgroups/index.ts';
 import { type Account, createAccounts } from './accounts.ts';
 import { callsIn } from './calls.ts';
+import { createControl } from './control.ts';
 import { type EngineDefinition, loadEngines } from './engines.ts';
 import { createJanitor } from './janitor.ts';
 import type { Launch } from './launch.ts';
 import { type Layout, makeBaseDirs, socketPath } from './layout.ts';
+import { lockDirectory } from './lock.ts';
 import { recover } from './recover.ts';
 import { type Ceilings, defaultCeilings } from './request.ts';
 import { enforcementReport, levelsOf } from './required-controls.ts';
@@ -79,6 +81,7 @@ export async function runSpawner(options: SpawnerOptions): Promise<Spawner> {
   // Before anything is touched: what a predecessor left is killed and closed, and the jobs of a live one are not that.
   await refuseSecond(socketPath(layout));
   makeBaseDirs(layout);
+  const lock = lockDirectory(stateDir);
   const probed = await probe(options.cgroupRoot === null ? {} : { delegated: options.cgroupRoot });
   const tree = await takeTree(probed, log);
   await recover(layout, tree, log);
@@ -88,6 +91,7 @@ export async function runSpawner(options: SpawnerOptions): Promise<Spawner> {
     log.error({ reason: enforcement.reason }, 'strict enforcement: jobs will be refused');
   const calls = tree === null ? null : callsIn(tree);
   const janitor = createJanitor(calls, log);
+  const control = createControl();
   const machine = { memoryBytes: totalmem(), cores: availableParallelism() };
   const supervisor = supervise({
     ...{ layout, enforcement, version: options.version, engines: parts.engines, accountOf: parts.accountOf },
@@ -103,7 +107,14 @@ export async function runSpawner(options: SpawnerOptions): Promise<Spawner> {
   const server = await listenSpawner({
     socketPath: socketPath(layout),
     owner: daemonUser,
-    handle: (request) => supervisor.handle(request),
+    async handle(request, client) {
+      if (request.method === 'control') {
+        control.take(client);
+        return {};
+      }
+      control.check(request.method, client);
+      return supervisor.handle(request);
+    },
     log,
   });
   log.info({ socket: socketPath(layout), tree: tree?.path ?? null }, 'spawner listens');
@@ -116,6 +127,7 @@ export async function runSpawner(options: SpawnerOptions): Promise<Spawner> {
       janitor.close();
       await server.close();
       if (tree !== null) await closeTree(tree);
+      lock.release();
     },
   };
 }

@@ -107,6 +107,7 @@ const payload = shape({
 
 const PARAMS: Record<Method, Check> = {
   hello: shape({}),
+  control: shape({}),
   list: shape({}),
   start: shape({
     ...attemptRef,
@@ -130,6 +131,9 @@ const PARAMS: Record<Method, Check> = {
 export type CheckedRequest = {
   [M in Method]: { id: number; method: M; params: Methods[M]['params'] };
 }[Method];
+
+/** One for the supervisor, not for the connection. */
+export type JobRequest = Exclude<CheckedRequest, { method: 'control' }>;
 
 /** The id of a request whose other parts may be wrong, so that the refusal can be addressed; null without one. */
 export function requestId(message: unknown): number | null {

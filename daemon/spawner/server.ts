@@ -3,6 +3,7 @@ import { chownSync, lstatSync, unlinkSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { Logger } from 'pino';
 import { createFramer } from './frame.ts';
+import { SpawnerRunsError } from './lock.ts';
 import { Refusal } from './refusal.ts';
 import { type CheckedRequest, checkRequest, MAX_REQUEST_BYTES, requestId } from './request.ts';
 import type { WireNotice, WireResponse } from './wire.ts';
@@ -18,11 +19,16 @@ export interface SpawnerServer {
   close(): Promise<void>;
 }
 
+/** One connection. */
+export interface Client {
+  onClose(listener: () => void): void;
+}
+
 export interface ServerOptions {
   socketPath: string;
   /** Owner of the socket: the only user besides root who may connect. */
   owner: { uid: number; gid: number };
-  handle(request: CheckedRequest): Promise<unknown>;
+  handle(request: CheckedRequest, client: Client): Promise<unknown>;
   log: Logger;
 }
 
@@ -73,9 +79,6 @@ async function removeStale(socketPath: string): Promise<void> {
   unlinkSync(socketPath);
 }
 
-/** Another spawner works in the same directories. */
-export class SpawnerRunsError extends Error {}
-
 /** Throws SpawnerRunsError when another process answers on the socket. */
 export async function refuseSecond(socketPath: string): Promise<void> {
   const answered = await new Promise<boolean>((resolve) => {
@@ -96,6 +99,7 @@ function send(socket: Socket, line: string): void {
 
 function serveClient(socket: Socket, { handle, log }: ServerOptions): void {
   const framer = createFramer(MAX_REQUEST_BYTES);
+  const client: Client = { onClose: (listener) => void socket.once('close', listener) };
   let inWork = 0;
 
   async function answer(line: string): Promise<void> {
@@ -104,7 +108,7 @@ function serveClient(socket: Socket, { handle, log }: ServerOptions): void {
     try {
       message = parse(line);
       const request = checkRequest(message);
-      response = { id: request.id, result: await handle(request) };
+      response = { id: request.id, result: await handle(request, client) };
     } catch (error) {
       if (!(error instanceof Refusal)) log.error({ err: error }, 'request failed');
       const id = requestId(message);

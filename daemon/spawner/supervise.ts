@@ -8,7 +8,7 @@ import { removeMeta } from './meta.ts';
 import { failure, type Stop } from './outcome.ts';
 import { isOnDisk, prepareAttempt } from './prepare.ts';
 import { Refusal } from './refusal.ts';
-import { attemptKey, type Ceilings, type CheckedRequest, clampLimits, clampTotals } from './request.ts';
+import { attemptKey, type Ceilings, clampLimits, clampTotals, type JobRequest } from './request.ts';
 import { removeSpools } from './spool.ts';
 import type {
   AttemptRef,
@@ -48,7 +48,7 @@ export interface SuperviseOptions {
 
 export interface Supervisor {
   /** Answers one checked request; rejects with Refusal. */
-  handle(request: CheckedRequest): Promise<unknown>;
+  handle(request: JobRequest): Promise<unknown>;
   /** Takes no more starts; resolves when nothing runs. */
   drain(): Promise<void>;
   /** Takes no more starts and ends every attempt as lost. */

@@ -94,6 +94,8 @@ export interface HelloResult {
 /** Requests and their answers. */
 export interface Methods {
   hello: { params: Record<string, never>; result: HelloResult };
+  /** This connection is the djinnd of this spawner from now on. Refused as `controlled` while another one is. */
+  control: { params: Record<string, never>; result: Record<string, never> };
   /** Answers once the attempt is on disk: from then on the spawner owns its `end`. */
   start: { params: StartParams; result: StartResult };
   /** The gateway listens: the job line is written to the program. Idempotent. */
@@ -126,6 +128,7 @@ export type WireErrorCode =
   | 'session_busy'
   | 'forgotten'
   | 'draining'
+  | 'controlled'
   | 'internal';
 export type WireResponse =
   | { id: number; result: unknown }

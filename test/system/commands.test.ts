@@ -42,7 +42,8 @@ for (const command of ['serve', 'spawner', 'start', 'migrate', 'doctor', 'sql', 
     const { status, stdout, stderr } = djinnd([command, '--no-such-option']);
     assert.equal(status, 2, stderr);
     assert.equal(stdout, '');
-    assert.match(stderr, /--no-such-option|needs/);
+    assert.match(stderr, /there is no option --no-such-option\n|needs/);
+    assert.match(stderr, new RegExp(`Try: djinnd ${command} --help`));
   });
 }
 
@@ -53,7 +54,7 @@ test('an unknown command, and none, end with 2', () => {
 
 test('a setting that is misspelt or wrong is named and nothing starts', () => {
   const misspelt = djinnd(['start'], { env: { DJINND_ENFORCMENT: 'strict' } });
-  assert.equal(misspelt.status, 1);
+  assert.equal(misspelt.status, 2);
   assert.match(misspelt.stderr, /DJINND_ENFORCMENT is not a setting/);
   const wrong = djinnd(['start'], { env: { DJINND_LISTEN: '8420' } });
   assert.match(wrong.stderr, /DJINND_LISTEN is "8420": write host:port/);
@@ -61,8 +62,15 @@ test('a setting that is misspelt or wrong is named and nothing starts', () => {
 
 test('listening beyond loopback without TLS is refused unless asked for by name', () => {
   const { status, stderr } = djinnd(['serve'], { env: { DJINND_LISTEN: '0.0.0.0:8420' } });
-  assert.equal(status, 1);
+  assert.equal(status, 2);
   assert.match(stderr, /DJINND_ALLOW_PLAIN_LISTEN=1/);
+});
+
+test('a state directory where no files can be kept is refused at once, as is an empty statement', () => {
+  const { status, stderr } = djinnd(['start'], { env: { DJINND_STATE_DIR: '/proc/djinnd' } });
+  assert.equal(status, 2);
+  assert.match(stderr, /DJINND_STATE_DIR is "\/proc\/djinnd": no files can be kept there/);
+  assert.equal(djinnd(['sql', ' \n']).status, 2);
 });
 
 test('commands without a running database say what is not running', () => {

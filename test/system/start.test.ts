@@ -1,6 +1,7 @@
 // The parent itself: what it leaves after each kind of end, who may have the instance, what it does with a leftover.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
@@ -111,6 +112,60 @@ test('a second start of the instance is refused and does not disturb the first',
   assert.equal(second.code, 1);
   assert.match(second.stderr, /another djinnd runs on/);
   assert.equal((await fetch(`${daemon.url}/readyz`)).status, 200);
+});
+
+test('a setting that only the daemon can refuse ends the start at once', { skip }, () => {
+  const env = { PATH: process.env.PATH, DJINND_INSTANCE: instance, DJINND_LISTEN: '0.0.0.0:1' };
+  const { status, stderr } = spawnSync(bin, ['start'], { env, encoding: 'utf8' });
+  assert.equal(status, 1, stderr);
+  assert.match(stderr, /DJINND_ALLOW_PLAIN_LISTEN=1/);
+  assert.match(stderr, /refuses its settings/);
+  assert.doesNotMatch(stderr, /starting it again/);
+});
+
+test('a second daemon on the spawner of a first one waits, says so and leaves its jobs alone', {
+  skip,
+}, async (t) => {
+  daemon = await startDaemon({ instance });
+  const key = await daemon.tenant(`t${Date.now()}`, '--engine', 'scripted');
+  const steps = [{ sleepMs: 3000 }, { modelRequest: {} }];
+  const job = daemon.job(key, { prompt: JSON.stringify({ steps }) });
+  const first = await daemon.processOf('serve');
+  const env = Object.fromEntries(
+    readFileSync(`/proc/${first}/environ`, 'utf8')
+      .split('\0')
+      .filter((entry) => entry !== '')
+      .map((entry) => [entry.slice(0, entry.indexOf('=')), entry.slice(entry.indexOf('=') + 1)]),
+  );
+  const [node = '', ...args] = readFileSync(`/proc/${first}/cmdline`, 'utf8').split('\0').slice(0, -1);
+  const port = Number(new URL(daemon.url).port);
+  const other = {
+    DJINND_LISTEN: `127.0.0.1:${port - 10_000}`,
+    DJINND_METRICS_LISTEN: `127.0.0.1:${port - 10_001}`,
+  };
+  // Where the first one sees the installation.
+  const inside = ['--mount', `--target=${first}`, '--', 'setpriv'];
+  const drop = ['--reuid=djinnd', '--regid=djinnd', '--init-groups', '--', node, ...args];
+  const second = spawn('nsenter', [...inside, ...drop], {
+    env: { ...env, ...other },
+    cwd: '/',
+    stdio: 'ignore',
+  });
+  t.after(() => second.kill('SIGKILL'));
+  const ready = `http://${other.DJINND_LISTEN}/readyz`;
+  for (let waited = 0, text = ''; !text.includes('works with another djinnd'); waited += 100) {
+    assert.ok(waited < 30_000, text);
+    await sleep(100);
+    text = await fetch(ready).then(
+      (answer) => answer.text(),
+      () => '',
+    );
+  }
+  const lines = await job;
+  assert.equal(lines.at(-1)?.outcome, 'ok');
+  assert.equal((await fetch(`${daemon.url}/readyz`)).status, 200);
+  second.kill('SIGTERM');
+  await once(second, 'exit');
 });
 
 test('kill -9 the parent: its children end by themselves, and the next start takes over', {

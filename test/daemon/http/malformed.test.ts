@@ -91,8 +91,15 @@ test('a body that is not JSON is 400 without a piece of it', async (t) => {
   }
 });
 
-test('a body of another type is 415', async (t) => {
+test('a body of another type or in another encoding is 415', async (t) => {
   const server = await startServer(t);
+  const encoded = await call(server, 'POST', '/v1/jobs', {
+    key: server.keys.a,
+    body: '{"prompt":"x"}',
+    headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+  });
+  assert.equal(encoded.status, 415);
+  assert.match(encoded.json.detail as string, /without Content-Encoding/);
   const types = [
     'text/plain',
     'application/x-www-form-urlencoded',

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { createEventLines } from '../../../daemon/spawner/event-lines.ts';
 
 const AT = Date.parse('2026-01-02T03:04:05.678Z');
-const make = () => createEventLines({ jobId: 'job_a', attempt: 2 }, () => AT);
+const make = () => createEventLines({ jobId: 'job_a', attempt: 2, sessionId: 's' }, () => AT);
 const PREFIX = '"ts":"2026-01-02T03:04:05.678Z","jobId":"job_a","attempt":2,';
 
 function take(...lines: string[]) {
@@ -135,4 +135,25 @@ test('after a rewind the next line follows the last one that is stored', () => {
   events.take(Buffer.from('{"type":"token","text":"a"}\n'.repeat(10)));
   events.rewind(4);
   assert.match(events.own({ type: 'end' }).toString(), /^\{"seq":5,/);
+});
+
+test('an event of another session and every event after done are refused and counted', () => {
+  const lines = make();
+  const session = (sessionId: string) =>
+    JSON.stringify({ type: 'session', sessionId, resumed: false, engine: 'e', model: 'm' });
+  const usage = { inputTokens: 0, outputTokens: 0, totalTokens: 0 };
+  const done = (sessionId: string) => JSON.stringify({ type: 'done', sessionId, turns: 1, usage, text: '' });
+  const token = '{"type":"token","text":"late"}';
+  const block = [session('other'), session('s'), done('other'), done('s'), token, done('s')].join('\n');
+  const taken = lines.take(Buffer.from(block)) ?? '';
+  assert.deepEqual(
+    taken
+      .trim()
+      .split('\n')
+      .map((line) => (JSON.parse(line) as { type: string; sessionId: string }).type),
+    ['session', 'done'],
+  );
+  assert.equal(lines.state.rejectedLines, 4);
+  assert.equal(lines.state.firstRejection, 'session.sessionId is not that of the job');
+  assert.equal(lines.state.lastType, 'done');
 });
