@@ -7,6 +7,8 @@ import type { AttemptRef } from './wire.ts';
 export interface ProtocolState {
   /** Type of the last event that was admitted. */
   lastType: WorkerEventType | null;
+  /** It went on after `done`. */
+  wentOn: boolean;
   /** The last `error` event. */
   error: { code: string; message: string } | null;
   rejectedLines: number;
@@ -38,7 +40,13 @@ export function createEventLines(
   { sessionId, ...ref }: AttemptRef & { sessionId: string },
   now: () => number = Date.now,
 ): EventLines {
-  const state: ProtocolState = { lastType: null, error: null, rejectedLines: 0, firstRejection: null };
+  const state: ProtocolState = {
+    lastType: null,
+    wentOn: false,
+    error: null,
+    rejectedLines: 0,
+    firstRejection: null,
+  };
   const tail = `","jobId":"${ref.jobId}","attempt":${ref.attempt},`;
   let seq = 0;
   let stampMs = Number.NaN;
@@ -65,6 +73,7 @@ export function createEventLines(
   /** The object's text after its `{`, LF included, or null when the line is refused. */
   function admit(line: string): string | null {
     if (state.lastType === 'done') {
+      state.wentOn = true;
       reject('an event after done');
       return null;
     }

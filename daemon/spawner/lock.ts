@@ -9,7 +9,7 @@ const FILE = 'spawner.lock';
 export class SpawnerRunsError extends Error {}
 
 /**
- * Locks the directory until `release` or the end of this process. Throws SpawnerRunsError while another process has it.
+ * Locks the directory until `release` (idempotent) or the end of this process. Throws SpawnerRunsError while another process has it.
  * A lock belongs to the open file (flock(2)), so that one taken by a child on our descriptor is ours.
  */
 export function lockDirectory(dir: string): { release(): void } {
@@ -24,5 +24,11 @@ export function lockDirectory(dir: string): { release(): void } {
       throw new SpawnerRunsError(`another spawner works in ${dir}`);
     throw error;
   }
-  return { release: () => closeSync(fd) };
+  let held = true;
+  return {
+    release() {
+      if (held) closeSync(fd);
+      held = false;
+    },
+  };
 }

@@ -27,7 +27,7 @@ export interface EndFacts {
   stop: Stop | null;
   /** How the program ended; null when it was never launched or its end was never told. */
   end: LaunchEnd | null;
-  protocol: Pick<ProtocolState, 'lastType' | 'error'>;
+  protocol: Pick<ProtocolState, 'lastType' | 'wentOn' | 'error'>;
   /** null: the kernel does not count them. */
   agentOomKills: number | null;
 }
@@ -41,7 +41,7 @@ export interface Ending {
 
 /**
  * In this order: what was asked for first (cancelled, timeout, …); a sandbox that failed; success, which takes exit
- * code 0 and `done` as the last event; memory, if the kernel says that the agent itself was killed for it; the
+ * code 0 and `done` as the last event, with nothing after it; memory, if the kernel says that the agent itself was killed for it; the
  * program's own last `error`; its exit.
  */
 export function decideEnding({ stop, end, protocol, agentOomKills }: EndFacts): Ending {
@@ -58,7 +58,8 @@ export function decideEnding({ stop, end, protocol, agentOomKills }: EndFacts): 
     const { stage, errno, message } = end;
     return { outcome: 'spawn_failed', cause: { code: 'spawn_failed', message, stage, errno }, exit };
   }
-  if (end.code === 0 && end.signal === null && protocol.lastType === 'done') return { outcome: 'ok', exit };
+  if (end.code === 0 && end.signal === null && protocol.lastType === 'done' && !protocol.wentOn)
+    return { outcome: 'ok', exit };
   if (agentOomKills !== null && agentOomKills > 0) {
     return {
       outcome: 'oom',
@@ -71,12 +72,13 @@ export function decideEnding({ stop, end, protocol, agentOomKills }: EndFacts): 
 
 function causeOf(
   end: Extract<LaunchEnd, { kind: 'exited' }>,
-  { lastType, error }: EndFacts['protocol'],
+  { lastType, wentOn, error }: EndFacts['protocol'],
 ): Cause {
   if (error !== null) return error;
   if (end.signal !== null) return { code: 'signal', message: `the program was ended by ${end.signal}` };
   if (end.code === null) return { code: 'end_unknown', message: 'the program left no exit code' };
   if (end.code !== 0) return { code: 'exit_code', message: `the program ended with exit code ${end.code}` };
+  if (wentOn) return { code: 'after_done', message: 'the program wrote an event after done' };
   const last = lastType === null ? 'it wrote no event' : `its last event was ${lastType}`;
   return { code: 'no_done', message: `the program ended with exit code 0 without done: ${last}` };
 }

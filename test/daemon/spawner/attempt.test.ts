@@ -29,6 +29,9 @@ test('the job line is complete and carries nothing of the machine', async () => 
   );
 });
 
+const usage = { inputTokens: 1, outputTokens: 1, totalTokens: 2 };
+const OTHER_DONE = { type: 'done', sessionId: 'other', turns: 1, usage, text: '' };
+
 for (const [name, steps, code] of [
   ['exit code 0 without done', [token('a')], 'no_done'],
   ['exit code 3', [DONE, { exit: 3 }], 'exit_code'],
@@ -38,7 +41,9 @@ for (const [name, steps, code] of [
     [{ emit: { type: 'error', code: 'model_down', message: 'm', retryable: false } }, { exit: 1 }],
     'model_down',
   ],
-  ['an event after done', [DONE, token('late')], 'no_done'],
+  ['an event after done', [DONE, token('late')], 'after_done'],
+  ['done twice', [DONE, DONE], 'after_done'],
+  ['done of another session', [{ emit: OTHER_DONE }], 'no_done'],
 ] as const) {
   test(`${name} is a failure that names its cause`, async () => {
     const end = endOf(await bench().run([...steps]));
@@ -66,12 +71,12 @@ test('lines that are not the protocol are counted and shown to nobody', async ()
 test('a last line without newline counts', async () => {
   const done = {
     type: 'done',
-    sessionId: 's',
+    sessionId: 'last',
     turns: 1,
     usage: { inputTokens: 1, outputTokens: 1, totalTokens: 2 },
     text: 'é',
   };
-  const end = endOf(await bench().run([{ raw: JSON.stringify(done) }]));
+  const end = endOf(await bench().run([{ raw: JSON.stringify(done) }], { sessionId: 'last' }));
   assert.equal(end.outcome, 'ok');
 });
 

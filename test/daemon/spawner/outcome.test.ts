@@ -12,8 +12,8 @@ const failedAt = {
 } as const;
 const cancelled = { outcome: 'cancelled', cause: { code: 'cancelled', message: 'cancelled' } } as const;
 const error = { code: 'model_refused', message: 'no' };
-const quiet = { lastType: null, error: null };
-const done = { lastType: 'done', error: null } as const;
+const quiet = { lastType: null, wentOn: false, error: null };
+const done = { lastType: 'done', wentOn: false, error: null } as const;
 
 const TABLE: [string, Partial<EndFacts>, string, string | undefined][] = [
   ['exit 0 and done', { end: exited(0), protocol: done }, 'ok', undefined],
@@ -25,26 +25,26 @@ const TABLE: [string, Partial<EndFacts>, string, string | undefined][] = [
   ],
   [
     'exit 0 after an error that was overcome',
-    { end: exited(0), protocol: { lastType: 'done', error } },
+    { end: exited(0), protocol: { ...done, error } },
     'ok',
     undefined,
   ],
   ['exit 0 without done', { end: exited(0) }, 'failed', 'no_done'],
   [
     'exit 0 with something after done',
-    { end: exited(0), protocol: { lastType: 'token', error: null } },
+    { end: exited(0), protocol: { ...done, wentOn: true } },
     'failed',
-    'no_done',
+    'after_done',
   ],
   [
     'exit 0 with error as the last event',
-    { end: exited(0), protocol: { lastType: 'error', error } },
+    { end: exited(0), protocol: { ...quiet, lastType: 'error', error } },
     'failed',
     'model_refused',
   ],
   [
     'exit 1 with an error event',
-    { end: exited(1), protocol: { lastType: 'error', error } },
+    { end: exited(1), protocol: { ...quiet, lastType: 'error', error } },
     'failed',
     'model_refused',
   ],
@@ -96,16 +96,20 @@ test('success takes exit code 0, done last, and nothing else, over every combina
   for (const code of [null, 0, 1, 137]) {
     for (const signal of [null, 'SIGKILL']) {
       for (const lastType of [null, 'done', 'token', 'error'] as const) {
-        for (const stop of [null, cancelled]) {
+        for (const [stop, wentOn] of [
+          [null, false],
+          [null, true],
+          [cancelled, false],
+        ] as const) {
           const end = exited(code, signal);
           const { outcome } = decideEnding({
             stop,
             end,
-            protocol: { lastType, error: null },
+            protocol: { lastType, wentOn, error: null },
             agentOomKills: 0,
           });
-          const success = code === 0 && lastType === 'done' && stop === null && signal === null;
-          assert.equal(outcome === 'ok', success, JSON.stringify({ code, signal, lastType, stop }));
+          const success = code === 0 && lastType === 'done' && stop === null && signal === null && !wentOn;
+          assert.equal(outcome === 'ok', success, JSON.stringify({ code, signal, lastType, stop, wentOn }));
         }
       }
     }
