@@ -12,6 +12,7 @@ export const USAGE = `djinn - one headless agent run: NDJSON events on stdout, l
       --session-id ID           session to begin or resume, [A-Za-z0-9_-]{1,64}
       --system-prompt-file F    file with the system prompt
       --model NAME              model (default: DJINN_MODEL)
+      --config FILE             models and keys (default: DJINN_CONFIG, else config.json in DJINN_HOME)
       --cwd DIR                 working directory of the tools
       --tools a,b               keep only these tools
       --deny-tools a,b          remove these tools
@@ -24,8 +25,9 @@ export const USAGE = `djinn - one headless agent run: NDJSON events on stdout, l
   -h, --help                    this text
       --version                 the version
 
-Environment: DJINN_API_KEY, DJINN_API_BASE, DJINN_MODEL, DJINN_FALLBACKS, DJINN_INPUT_LIMIT, DJINN_OUTPUT_LIMIT,
-DJINN_IDLE_TIMEOUT_MS, DJINN_HOME (session logs; default ~/.djinn).
+Environment: DJINN_API_KEY, DJINN_API_KEY_FILE, DJINN_API_BASE, DJINN_MODEL, DJINN_FALLBACKS, DJINN_INPUT_LIMIT,
+DJINN_OUTPUT_LIMIT, DJINN_CONFIG, DJINN_IDLE_TIMEOUT_MS, DJINN_QUEUE_TIMEOUT_MS, DJINN_HOME (session logs; default
+~/.djinn).
 Exit codes: 0 done, 1 failed, 2 wrong usage, 129 SIGHUP, 130 SIGINT, 143 SIGTERM.
 `;
 
@@ -43,6 +45,7 @@ export type Command =
       sessionId: string | undefined;
       systemPromptFile: string | undefined;
       model: string | undefined;
+      configFile: string | undefined;
       cwd: string | undefined;
       allow: string[] | undefined;
       deny: string[] | undefined;
@@ -57,6 +60,7 @@ const OPTIONS = {
   'session-id': { type: 'string' },
   'system-prompt-file': { type: 'string' },
   model: { type: 'string' },
+  config: { type: 'string' },
   cwd: { type: 'string' },
   tools: { type: 'string' },
   'deny-tools': { type: 'string' },
@@ -149,6 +153,7 @@ export function readArguments(words: readonly string[]): Command {
     sessionId,
     systemPromptFile: values['system-prompt-file'],
     model: values.model,
+    configFile: values.config,
     cwd: values.cwd,
     allow: names(values.tools),
     deny: names(values['deny-tools']),

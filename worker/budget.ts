@@ -60,10 +60,10 @@ export function createSpending({ requests, tokens }: Budget): Spending {
         const written = [text, reasoning, ...calls.map((call) => call.arguments)].join('').length;
         used += usage?.totalTokens ?? inputTokens + Math.ceil(written / UNITS_PER_TOKEN);
       } catch (error) {
-        const { kind, answered } = error instanceof ModelError ? error : { kind: null, answered: false };
+        if (!(error instanceof ModelError)) throw error;
         // A gateway that is away is asked many times, and no model was.
-        if (kind === 'gateway' && !answered) taken -= 1;
-        else if (answered) used += inputTokens;
+        if (error.kind === 'gateway' && !error.answered) taken -= 1;
+        else if (error.answered) used += error.usage?.totalTokens ?? inputTokens;
         throw error;
       }
       return answer;

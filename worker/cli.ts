@@ -8,7 +8,7 @@ import { JobError, readJob } from './job-input.ts';
 import type { WorkerEvent } from './protocol.ts';
 import { run } from './run.ts';
 import type { Log, RunOptions } from './run-options.ts';
-import { readSettings, SECRET_VARIABLES, SettingsError } from './settings.ts';
+import { readSettings, SettingsError } from './settings.ts';
 import { readStdin } from './stdin.ts';
 import { createLineWriter, type LineWriter } from './stdout.ts';
 import { version } from './version.ts';
@@ -81,14 +81,17 @@ function readPromptFile(path: string): string {
 }
 
 async function promptOptions(command: Command & { kind: 'prompt' }, stop: Stop): Promise<RunOptions> {
-  const { models, sessionDir, idleTimeoutMs } = readSettings(process.env, command.model);
+  const settings = readSettings(process.env, command);
   // What a tool inherits must not hold a key.
-  for (const name of SECRET_VARIABLES) delete process.env[name];
+  for (const name of settings.secretVariables) delete process.env[name];
   const prompt = command.prompt === '-' ? await readInput(true, stop) : command.prompt;
   const { sessionId, cwd, allow, deny, systemPromptFile } = command;
+  const { models, sessionDir, coolingFile, idleTimeoutMs, queueTimeoutMs } = settings;
   return {
     models,
     idleTimeoutMs,
+    queueTimeoutMs,
+    ...(coolingFile === null ? {} : { coolingFile }),
     redo: command.redo,
     readOnly: command.readOnly,
     budget: command.budget,

@@ -1,5 +1,6 @@
 // The conversation as the log tells it: a fold over records, used alike for a resumed log and for each new record.
 // Nothing else may add to it, so whatever a model sees is derivable from the log.
+import { type Calibration, calibrate, createCalibration } from './compaction/calibration.ts';
 import type { RecordData, SessionRecord, View } from './session/record.ts';
 
 export type ToolCallRecord = RecordData['assistant']['calls'][number];
@@ -24,8 +25,8 @@ export interface Conversation {
   context: RecordData['context'] | null;
   entries: Entry[];
   view: View;
-  /** Measured input tokens per UTF-16 unit of a request; null before the first figure. */
-  tokensPerUnit: number | null;
+  /** What the providers' figures said about the guesses of a request's tokens. */
+  calibration: Calibration;
   /** Requests sent so far, over all runs. */
   requests: number;
   /** Results and starts that belong to no call: their answer was lost with a damaged record. */
@@ -40,7 +41,7 @@ export function createConversation(): Conversation {
     context: null,
     entries: [],
     view: { roundsBefore: 0, resultsBefore: 0, summary: null },
-    tokensPerUnit: null,
+    calibration: createCalibration(),
     requests: 0,
     orphans: 0,
   };
@@ -59,10 +60,10 @@ function openRound(conversation: Conversation, callId: string): AssistantEntry |
 
 function measure(conversation: Conversation, data: RecordData['assistant']): void {
   if (data.usage === null || data.requestLength < 1) return;
-  const tokens = data.usage.inputTokens - data.requestImages * IMAGE_TOKENS;
-  const ratio = tokens / data.requestLength;
-  // Outside this range the figure is not about this text (a fake model, a cache that is not counted).
-  if (ratio >= 0.05 && ratio <= 2) conversation.tokensPerUnit = ratio;
+  const inputTokens = data.usage.inputTokens - data.requestImages * IMAGE_TOKENS;
+  // Logs of the first version have only the length.
+  const guess = data.requestGuess ?? data.requestLength * 0.35;
+  calibrate(conversation.calibration, { model: data.model, guess, inputTokens });
 }
 
 /** Takes one record. Unknown types are ignored: a later version wrote them. */

@@ -87,6 +87,8 @@ export function readJob(line: string): RunOptions {
     toolsCgroup: maybe(job, 'toolsCgroup', isGroup),
     redo: undefined,
     idleTimeoutMs: undefined,
+    queueTimeoutMs: undefined,
+    coolingFile: undefined,
     log: undefined,
   });
 }

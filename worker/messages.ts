@@ -1,4 +1,5 @@
 // Turns the conversation into the messages of a request. Pure and deterministic: same log, same bytes.
+import { guessTokens } from './compaction/calibration.ts';
 import {
   type AssistantEntry,
   type Conversation,
@@ -19,6 +20,8 @@ export interface ChatMessage {
   tool_calls?: { id: string; type: 'function'; function: { name: string; arguments: string } }[];
   reasoning_content?: string;
   reasoning?: string;
+  /** The model that wrote it; never sent. */
+  writer?: string;
 }
 
 /** What an unanswered call of an old round gets: the run died, and a later one went on without it. */
@@ -57,9 +60,20 @@ function resultText(result: ToolResultRecord | undefined, shortened: boolean): s
   return `[${result.content.length} characters of output were left out to fit the context]`;
 }
 
+/**
+ * Reasoning that goes back: on rounds with calls and on no others, as providers that think between calls want it.
+ * Those that name it `reasoning_content` refuse a round without it once their cache is cold, so the trim spares it.
+ */
+function keptReasoning({ seq, data }: AssistantEntry, view: View): Partial<ChatMessage> {
+  if (data.reasoningField === null || data.reasoning === '') return {};
+  if (data.reasoningField === 'reasoning' && seq < (view.reasoningBefore ?? 0)) return {};
+  return { [data.reasoningField]: data.reasoning, writer: data.model };
+}
+
 /** The answer, one tool message per call in order, then one user message with the images of the results. */
-function roundMessages(entry: AssistantEntry, shortened: boolean): ChatMessage[] {
+function roundMessages(entry: AssistantEntry, view: View): ChatMessage[] {
   const { data, results } = entry;
+  const shortened = entry.seq < view.resultsBefore;
   if (data.calls.length === 0) {
     return data.text === '' ? [] : [{ role: 'assistant', content: data.text }];
   }
@@ -71,9 +85,8 @@ function roundMessages(entry: AssistantEntry, shortened: boolean): ChatMessage[]
       type: 'function',
       function: { name: call.name || 'unknown', arguments: historyArguments(call.arguments) },
     })),
+    ...keptReasoning(entry, view),
   };
-  // Providers that think between calls want their reasoning back on rounds with calls, and on no others.
-  if (data.reasoningField !== null && data.reasoning !== '') answer[data.reasoningField] = data.reasoning;
   const messages: ChatMessage[] = [answer];
   const images: Part[] = [];
   for (const call of data.calls) {
@@ -89,7 +102,7 @@ function roundMessages(entry: AssistantEntry, shortened: boolean): ChatMessage[]
 /** The messages of one entry under a view; none when it was left out. */
 export function entryMessages(entry: Entry, view: View, keptUser: UserEntry | null): ChatMessage[] {
   if (entry.seq < view.roundsBefore && entry !== keptUser) return [];
-  return entry.kind === 'user' ? [userMessage(entry)] : roundMessages(entry, entry.seq < view.resultsBefore);
+  return entry.kind === 'user' ? [userMessage(entry)] : roundMessages(entry, view);
 }
 
 /** All messages of the next request: system prompt, stand-in for what was left out, then the entries of the view. */
@@ -108,7 +121,25 @@ export interface RequestBody {
   text: string;
   /** UTF-16 units of the text without image data. */
   length: number;
+  /** Guessed tokens of that text, before calibration. */
+  guess: number;
   images: number;
+}
+
+/**
+ * The messages as this model gets them: reasoning of another model only when this one has written some under the
+ * same name. Others refuse a field that they do not know.
+ */
+function messagesFor(entry: ModelEntry, messages: ChatMessage[]): ChatMessage[] {
+  const own = messages.filter((message) => message.writer === entry.id);
+  return messages.map((message) => {
+    if (message.writer === undefined) return message;
+    const { writer, reasoning, reasoning_content, ...rest } = message;
+    const field = reasoning === undefined ? 'reasoning_content' : 'reasoning';
+    return own.some((one) => one[field] !== undefined)
+      ? { ...rest, [field]: reasoning ?? reasoning_content }
+      : rest;
+  });
 }
 
 /** The body of a request, byte for byte the same whenever it is made from the same log. */
@@ -120,7 +151,7 @@ export function buildBody(
   const definitions = tools?.tools ?? [];
   const text = JSON.stringify({
     model: entry.id,
-    messages,
+    messages: messagesFor(entry, messages),
     ...(definitions.length === 0
       ? {}
       : { tools: definitions.map((tool) => ({ type: 'function', function: tool })) }),
@@ -138,5 +169,6 @@ export function buildBody(
       imageLength += part.image_url.url.length;
     }
   }
-  return { text, length: text.length - imageLength, images };
+  const guess = guessTokens(text.length - imageLength, Buffer.byteLength(text) - imageLength);
+  return { text, length: text.length - imageLength, guess, images };
 }

@@ -98,6 +98,8 @@ export interface ModelEntry {
   baseUrl: string;
   /** Absent behind the gateway, which adds the provider's key itself. */
   apiKey?: string;
+  /** Further headers of each request, such as `api-key`; their values are treated as secrets. */
+  headers?: Record<string, string>;
   /** Tokens the model accepts as input. */
   inputLimit?: number;
   /** Tokens the model may write in one answer. */

@@ -2,8 +2,8 @@
 import type { Spending } from './budget.ts';
 import { applyRecord, type Conversation } from './conversation.ts';
 import type { Guard } from './guards.ts';
+import type { Cooling } from './models/cooling.ts';
 import { ModelError } from './models/errors.ts';
-import type { Cooling } from './models/pool.ts';
 import type { Connections } from './models/request.ts';
 import type { ModelEntry, Usage, WorkerEvent } from './protocol.ts';
 import type { Log, Redo } from './run-options.ts';
@@ -26,6 +26,7 @@ export interface RunContext {
   /** The same calls with the same results so often in a row end the run. */
   repeats: number;
   idleTimeoutMs: number;
+  queueTimeoutMs: number;
   redo: Redo;
   signal: AbortSignal;
   totals: { turns: number; usage: Usage };

@@ -50,5 +50,9 @@ export interface RunOptions {
   redo?: Redo;
   /** Longest time without data from a model. */
   idleTimeoutMs?: number;
+  /** How long comments may hold a request that has no data yet; default: 31 minutes, or `idleTimeoutMs` when given. */
+  queueTimeoutMs?: number;
+  /** File that remembers over processes which models are left alone; default: the memory of this process. */
+  coolingFile?: string;
   log?: Log;
 }

@@ -7,8 +7,9 @@ import { type Channel, createChannel } from './channel.ts';
 import { applyRecord, createConversation } from './conversation.ts';
 import { describeFailure, RunError } from './failure.ts';
 import { parseBaseUrl } from './models/base-url.ts';
-import type { Cooling } from './models/pool.ts';
-import type { DoneEvent, ModelEntry, WorkerEvent } from './protocol.ts';
+import type { Cooling } from './models/cooling.ts';
+import { openCoolingFile } from './models/cooling-file.ts';
+import type { DoneEvent, WorkerEvent } from './protocol.ts';
 import { type RunContext, record } from './run-context.ts';
 import type { RunOptions } from './run-options.ts';
 import { openDescriptorStore } from './session/descriptors.ts';
@@ -40,7 +41,7 @@ function checkCwd(cwd: string | undefined): string {
   throw new RunError('bad_cwd', `the working directory ${cwd ?? ''} is not a folder`);
 }
 
-function chooseModels(options: RunOptions): { models: readonly ModelEntry[]; idleTimeoutMs?: number } {
+function chooseModels(options: RunOptions): Pick<SessionRun, 'models' | 'idleTimeoutMs' | 'queueTimeoutMs'> {
   const chosen = options.models === undefined ? readSettings(process.env) : { models: options.models };
   if (chosen.models.length === 0) throw new RunError('settings', 'the list of models is empty');
   for (const { baseUrl } of chosen.models) parseBaseUrl(baseUrl);
@@ -85,7 +86,7 @@ async function runToEnd(options: RunOptions, { emit, drained, signal, cancel }: 
   try {
     const budget = checkBudget(options.budget ?? {});
     if (budget.wallMs !== undefined) wallTimer = startWallClock(budget.wallMs, cancel);
-    const { models, idleTimeoutMs } = chooseModels(options);
+    const { models, idleTimeoutMs, queueTimeoutMs } = chooseModels(options);
     const cwd = checkCwd(options.cwd);
     if (options.prompt?.trim() === '') throw new RunError('bad_prompt', 'the prompt is empty');
     const sessionId = options.sessionId ?? newSessionId();
@@ -96,9 +97,10 @@ async function runToEnd(options: RunOptions, { emit, drained, signal, cancel }: 
       cwd,
       models,
       ...(idleTimeoutMs === undefined ? {} : { idleTimeoutMs }),
+      ...(queueTimeoutMs === undefined ? {} : { queueTimeoutMs }),
       store,
       conversation,
-      cooling,
+      cooling: options.coolingFile === undefined ? cooling : openCoolingFile(options.coolingFile, Date.now),
       totals,
       spending: createSpending(budget),
       signal,

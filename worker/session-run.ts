@@ -2,13 +2,13 @@
 // event was handed over, so that a reader sees it early.
 import type { Conversation } from './conversation.ts';
 import { RunError } from './failure.ts';
-import type { Cooling } from './models/pool.ts';
+import type { Cooling } from './models/cooling.ts';
 import type { ModelEntry, SessionEvent } from './protocol.ts';
 import { DEFAULT_REPEATS } from './repeats.ts';
 import { type RunContext, record } from './run-context.ts';
 import type { RunOptions } from './run-options.ts';
 import type { SessionStore } from './session/store.ts';
-import { DEFAULT_IDLE_TIMEOUT_MS } from './settings.ts';
+import { DEFAULT_IDLE_TIMEOUT_MS, DEFAULT_QUEUE_TIMEOUT_MS } from './settings.ts';
 import { defaultSystemPrompt } from './system-prompt.ts';
 import { wellFormed } from './text.ts';
 import type { Tool } from './tools/types.ts';
@@ -22,6 +22,7 @@ export interface SessionRun {
   cwd: string;
   models: readonly ModelEntry[];
   idleTimeoutMs?: number;
+  queueTimeoutMs?: number;
   store: SessionStore;
   conversation: Conversation;
   cooling: Cooling;
@@ -114,6 +115,8 @@ async function runModels(run: SessionRun): Promise<{ text: string; finish: strin
     guards: options.guards ?? [],
     repeats: options.budget?.repeats ?? DEFAULT_REPEATS,
     idleTimeoutMs: options.idleTimeoutMs ?? run.idleTimeoutMs ?? DEFAULT_IDLE_TIMEOUT_MS,
+    queueTimeoutMs:
+      options.queueTimeoutMs ?? options.idleTimeoutMs ?? run.queueTimeoutMs ?? DEFAULT_QUEUE_TIMEOUT_MS,
     redo: options.redo ?? 'auto',
   };
   try {

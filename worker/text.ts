@@ -19,11 +19,33 @@ export function excerpt(text: string, limit: number): string {
   return `${wellFormed(text.slice(0, limit))}… (${text.length - limit} more)`;
 }
 
+/** At most `limit` UTF-8 bytes of the text, never half a character. */
+export function excerptBytes(text: string, limit: number): string {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= limit) return wellFormed(text);
+  let end = limit;
+  while (end > 0 && ((bytes[end] as number) & 0xc0) === 0x80) end -= 1;
+  return `${bytes.toString('utf8', 0, end)}…`;
+}
+
+/** The forms in which a server may echo a secret. */
+function secretForms(secret: string): string[] {
+  const base64 = Buffer.from(secret).toString('base64');
+  return [
+    secret,
+    encodeURIComponent(secret),
+    base64,
+    base64.replace(/=+$/, ''),
+    JSON.stringify(secret).slice(1, -1),
+  ];
+}
+
 /** Replaces every given secret in the text. Secrets shorter than 6 characters are left: they match by chance. */
 export function redact(text: string, secrets: readonly (string | undefined)[]): string {
   let result = text;
   for (const secret of secrets) {
-    if (secret !== undefined && secret.length >= 6) result = result.split(secret).join('[redacted]');
+    if (secret === undefined || secret.length < 6) continue;
+    for (const form of secretForms(secret)) result = result.split(form).join('[redacted]');
   }
   return result;
 }

@@ -22,7 +22,7 @@ test('C020: after a fallback the reader ends with the text of the second model a
   assert.equal(readerText(end.events), 'Hello world!');
   assert.deepEqual(
     end.events.find((one) => one.type === 'fallback'),
-    { type: 'fallback', from: 'm1', to: 'm2', reason: 'network', discard: true },
+    { type: 'fallback', from: 'm1', to: 'm2', reason: 'early_end', discard: true },
   );
   const answers = readSession(end.home, 's').filter((line) => line.type === 'assistant');
   assert.deepEqual(

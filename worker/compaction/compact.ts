@@ -1,21 +1,59 @@
 // Makes the conversation shorter: by the model's summary (two tries) when rounds must go, else by the trim. Writes
 // one `compact` record when it got shorter, and nothing when it did not.
-import { buildBody, type ChatMessage } from '../messages.ts';
+import type { ChatMessage } from '../messages.ts';
 import type { Answer } from '../models/answer.ts';
-import { ModelError } from '../models/errors.ts';
+import { type FailureKind, ModelError } from '../models/errors.ts';
 import type { ModelEntry } from '../protocol.ts';
-import { type RunContext, record } from '../run-context.ts';
+import { type RunContext, record, sleep } from '../run-context.ts';
 import type { View } from '../session/record.ts';
 import { inputLimit, triggerTokens } from './estimate.ts';
 import { summaryMessages } from './summary.ts';
 import { planTrim, viewTokens } from './trim.ts';
 
 const SUMMARY_TRIES = 2;
-/** Share of the model's input limit that a summary request may use, at two units of text per token. */
+/** Share of the model's input limit that a summary request may use; the second try gets half of it. */
 const SUMMARY_INPUT_SHARE = 0.5;
+/** Pause before the second try after a failure, and the longest one that a server may ask for. */
+const PAUSE_MS = 500;
+const MAX_PAUSE_MS = 20_000;
+
+/** Failures that a second try can mend; after the others the trim is taken at once. */
+const WORTH_ANOTHER_TRY: ReadonlySet<FailureKind> = new Set([
+  'overflow',
+  'rate_limit',
+  'server',
+  'network',
+  'early_end',
+  'malformed',
+  'empty',
+]);
 
 /** Asks one model once, without tools and without retries. */
 export type AskSummary = (entry: ModelEntry, messages: ChatMessage[]) => Promise<Answer>;
+
+/** The view with this summary, or null when it is no summary or does not shorten the conversation. */
+function summaryView(
+  context: RunContext,
+  entry: ModelEntry,
+  { plan, answer }: { plan: View; answer: Answer },
+): View | null {
+  if (answer.calls.length > 0 || answer.finish === 'length') return null;
+  const view = { ...plan, summary: answer.text.trim() };
+  const { conversation } = context;
+  const [before, trimmed, tokens] = [conversation.view, plan, view].map((one) =>
+    viewTokens(conversation, one, entry),
+  ) as [number, number, number];
+  // It may use up at most half of what leaving the rounds out brings.
+  return tokens <= (before + trimmed) / 2 && tokens < triggerTokens(entry) ? view : null;
+}
+
+/** How long to wait before the second try, or null when there is none. */
+function pauseMs(failure: ModelError): number | null {
+  if (!WORTH_ANOTHER_TRY.has(failure.kind)) return null;
+  if (failure.kind === 'overflow') return 0;
+  const asked = failure.retryAfterMs ?? 0;
+  return asked > MAX_PAUSE_MS ? null : Math.max(asked, PAUSE_MS);
+}
 
 async function summarize(
   context: RunContext,
@@ -23,23 +61,23 @@ async function summarize(
   plan: View,
   ask: AskSummary,
 ): Promise<View | null> {
-  const maxLength = Math.floor(inputLimit(entry) * SUMMARY_INPUT_SHARE * 2);
-  const messages = summaryMessages(context.conversation, plan.roundsBefore, maxLength);
-  const inputLength = buildBody(entry, messages).length;
-  const trimmedTokens = viewTokens(context.conversation, plan, entry);
-  for (let tries = 0; tries < SUMMARY_TRIES; tries += 1) {
+  let maxTokens = inputLimit(entry) * SUMMARY_INPUT_SHARE;
+  for (let tries = 1; tries <= SUMMARY_TRIES; tries += 1) {
     try {
+      const messages = summaryMessages(context.conversation, plan.roundsBefore, entry, maxTokens);
       const answer = await ask(entry, messages);
-      const text = answer.text.trim();
-      const view = { ...plan, summary: text };
-      const fits =
-        viewTokens(context.conversation, view, entry) < Math.max(trimmedTokens, triggerTokens(entry));
-      if (answer.calls.length === 0 && text.length < inputLength / 2 && fits) return view;
-      context.log('warn', 'the summary does not shorten the conversation', { length: text.length });
+      const view = summaryView(context, entry, { plan, answer });
+      if (view !== null) return view;
+      const { length } = answer.text;
+      context.log('warn', 'the summary does not shorten the conversation', { model: entry.id, length });
     } catch (error) {
       if (!(error instanceof ModelError) || error.kind === 'cancelled') throw error;
       context.log('warn', 'no summary', { model: entry.id, reason: error.kind, message: error.message });
+      const pause = pauseMs(error);
+      if (pause === null) return null;
+      if (tries < SUMMARY_TRIES) await sleep(pause, context.signal);
     }
+    maxTokens /= 2;
   }
   return null;
 }

@@ -1,7 +1,9 @@
 // The request that asks a model to sum up what will be left out. Pure; its own input is bounded.
 import type { AssistantEntry, Conversation, Entry, UserEntry } from '../conversation.ts';
 import type { ChatMessage } from '../messages.ts';
-import { excerpt } from '../text.ts';
+import type { ModelEntry } from '../protocol.ts';
+import { excerpt, wellFormed } from '../text.ts';
+import { guessTokens, scaleFor } from './calibration.ts';
 
 const INSTRUCTIONS =
   'Sum up the following part of a conversation between a user and an agent that works with tools, so that the ' +
@@ -23,22 +25,31 @@ function roundText(entry: AssistantEntry): string {
   return lines.join('\n');
 }
 
-/** Messages of the summary request for the entries before `beforeSeq`, with at most `maxLength` units of text. */
-export function summaryMessages(
-  conversation: Conversation,
-  beforeSeq: number,
-  maxLength: number,
-): ChatMessage[] {
+/** The part of the conversation before `beforeSeq` as plain text, the view's own summary first. */
+function leavingText(conversation: Conversation, beforeSeq: number): string {
   const { view } = conversation;
   const pieces = view.summary === null ? [] : [`EARLIER SUMMARY: ${view.summary}`];
   const leaving = (entry: Entry): boolean => entry.seq >= view.roundsBefore && entry.seq < beforeSeq;
   for (const entry of conversation.entries.filter(leaving)) {
     pieces.push(entry.kind === 'user' ? userText(entry) : roundText(entry));
   }
-  let text = pieces.join('\n\n');
-  if (text.length > maxLength) {
-    const half = Math.floor(maxLength / 2);
-    text = `${excerpt(text.slice(0, half), half)}\n\n[…]\n\n${excerpt(text.slice(-half), half)}`;
+  return pieces.join('\n\n');
+}
+
+/** Messages of the summary request for the entries before `beforeSeq`, with at most about `maxTokens` of this model. */
+export function summaryMessages(
+  conversation: Conversation,
+  beforeSeq: number,
+  entry: ModelEntry,
+  maxTokens: number,
+): ChatMessage[] {
+  let text = leavingText(conversation, beforeSeq);
+  const guess = guessTokens(text.length, Buffer.byteLength(text));
+  const tokens = guess * scaleFor(conversation.calibration, entry.id);
+  if (tokens > maxTokens) {
+    // Both ends are kept: what was asked for stands at the front, where the work has come to at the back.
+    const half = Math.floor((text.length * maxTokens) / tokens / 2);
+    text = `${wellFormed(text.slice(0, half))}\n\n[…]\n\n${wellFormed(text.slice(-half))}`;
   }
   return [
     { role: 'system', content: INSTRUCTIONS },

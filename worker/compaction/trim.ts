@@ -9,77 +9,72 @@ import { estimateTokens } from './estimate.ts';
 /** Tokens of a request under a view. */
 export function viewTokens(conversation: Conversation, view: View, entry: ModelEntry): number {
   const body = buildBody(entry, renderMessages(conversation, view), conversation.context);
-  return estimateTokens(conversation, body);
+  return estimateTokens(conversation, entry, body);
 }
 
-/** The watermarks after each entry but the last, which is never touched. */
-function cuts(conversation: Conversation, after: number): number[] {
-  const { entries } = conversation;
-  return entries
-    .slice(1)
-    .map((entry) => entry.seq)
-    .filter((seq) => seq > after);
+/** Moves one watermark of a view. */
+interface Stage {
+  at(view: View): number;
+  move(view: View, seq: number): View;
 }
+
+/** What tells least goes first: reasoning that nobody asks for, then old results, then whole rounds. */
+const STAGES: readonly Stage[] = [
+  {
+    at: (view) => view.reasoningBefore ?? 0,
+    move: (view, seq) => ({ ...view, reasoningBefore: seq }),
+  },
+  { at: (view) => view.resultsBefore, move: (view, seq) => ({ ...view, resultsBefore: seq }) },
+  { at: (view) => view.roundsBefore, move: (view, seq) => ({ ...view, roundsBefore: seq }) },
+];
 
 /**
- * Moves the watermark that `make` sets, entry by entry from the oldest, until the request fits. Costs are summed
- * per entry, so that the search is linear in the length of the conversation.
+ * Moves one watermark, entry by entry from the oldest, until the request fits; the last entry is never touched.
+ * Costs are summed per entry, so that the search is linear in the length of the conversation.
  */
 function firstFit(
   conversation: Conversation,
   from: View,
+  stage: Stage,
   targetTokens: number,
   entry: ModelEntry,
-  make: (seq: number) => View,
-  after: number,
-): View | null {
+): View {
   const keptUser = lastUser(conversation);
-  const seqs = cuts(conversation, after);
+  const later = conversation.entries.slice(1).map((one) => one.seq);
+  const seqs = later.filter((seq) => seq > stage.at(from));
   const last = seqs.at(-1);
-  if (last === undefined) return null;
+  if (last === undefined) return from;
   const cost = (view: View, index: number): number => {
     const one = conversation.entries[index];
     if (one === undefined) return 0;
-    return estimateTokens(conversation, buildBody(entry, entryMessages(one, view, keptUser)));
+    return estimateTokens(conversation, entry, buildBody(entry, entryMessages(one, view, keptUser)));
   };
-  const most = make(last);
+  const most = stage.move(from, last);
   let tokens = viewTokens(conversation, from, entry);
   let index = 0;
   for (const seq of seqs) {
     for (; (conversation.entries[index]?.seq ?? seq) < seq; index += 1) {
       tokens -= cost(from, index) - cost(most, index);
     }
-    if (tokens <= targetTokens) return make(seq);
+    if (tokens <= targetTokens) return stage.move(from, seq);
   }
   return most;
 }
 
 /**
  * A view that brings the request to `targetTokens` when that is possible, else the smallest one; null when it
- * fits already or nothing more can be left out. Old results go first, then whole rounds from the oldest.
+ * fits already or nothing more can be left out.
  */
 export function planTrim(conversation: Conversation, targetTokens: number, entry: ModelEntry): View | null {
-  const start = conversation.view;
-  const before = viewTokens(conversation, start, entry);
-  if (before <= targetTokens) return null;
-  const lean = firstFit(
-    conversation,
-    start,
-    targetTokens,
-    entry,
-    (seq) => ({ ...start, resultsBefore: seq }),
-    start.resultsBefore,
-  );
-  if (lean !== null && viewTokens(conversation, lean, entry) <= targetTokens) return lean;
-  const leanest = lean ?? start;
-  const short = firstFit(
-    conversation,
-    leanest,
-    targetTokens,
-    entry,
-    (seq) => ({ ...leanest, roundsBefore: seq }),
-    leanest.roundsBefore,
-  );
-  const best = short ?? leanest;
-  return viewTokens(conversation, best, entry) < before ? best : null;
+  let view = conversation.view;
+  const before = viewTokens(conversation, view, entry);
+  let tokens = before;
+  for (const stage of STAGES) {
+    if (tokens <= targetTokens) break;
+    const next = firstFit(conversation, view, stage, targetTokens, entry);
+    const nextTokens = viewTokens(conversation, next, entry);
+    // A watermark that brings nothing stays where it is.
+    if (nextTokens < tokens) [view, tokens] = [next, nextTokens];
+  }
+  return tokens < before ? view : null;
 }

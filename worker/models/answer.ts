@@ -30,6 +30,12 @@ export interface Assembler {
   finished(): boolean;
   /** True once nothing more can come. */
   done(): boolean;
+  /** Chunks of an answer so far; what only keeps the connection warm does not count, in whatever form it comes. */
+  chunks(): number;
+  /** The last figures, also of an answer that failed. */
+  usage(): Usage | null;
+  /** The finish reason, or null. */
+  finish(): string | null;
   /** The answer. Throws a ModelError when it was cut (`early_end`), filtered or empty. */
   answer(callIdPrefix: string): { answer: Answer; rest: Delta[] };
 }
@@ -39,16 +45,27 @@ const asObject = (value: unknown): Json | null =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : null;
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
-/** Parses one event's data. Broken keep-alives that come as data (`: ping`, nothing) give null. */
+/** Data that only keeps a connection warm: `: ping`, `[PING]`, a few words. Without quotes and braces it is no damage. */
+const KEEP_ALIVE = /^\s*(?:[:\w.\- ]{0,64}|\[[\w -]{1,32}\])\s*$/;
+
+/** Parses one event's data. Broken keep-alives that come as data give null. */
 function parseChunk(data: string): Json | null {
   try {
-    return asObject(JSON.parse(data));
+    const value: unknown = JSON.parse(data);
+    // Gemini wraps its errors in a list.
+    return asObject(Array.isArray(value) ? value[0] : value);
   } catch {
-    if (/^\s*[{[]/.test(data)) {
-      throw new ModelError('malformed', `malformed stream: ${data}`, { answered: true });
-    }
-    return null;
+    if (KEEP_ALIVE.test(data)) return null;
+    throw new ModelError('malformed', `malformed stream: ${data}`, { answered: true });
   }
+}
+
+/** The error that a chunk holds: nested, inside the choice (OpenRouter), or not nested (vLLM). */
+function chunkError(chunk: Json, choice: Json | null): unknown {
+  const nested = chunk.error ?? choice?.error;
+  if (nested !== undefined && nested !== null) return nested;
+  if (chunk.choices !== undefined || typeof chunk.message !== 'string') return null;
+  return chunk.object === 'error' || chunk.code !== undefined || chunk.type !== undefined ? chunk : null;
 }
 
 /** The text of `content`, which is a string, null or an array of parts. */
@@ -96,10 +113,17 @@ function createJoiner(reasoning: boolean) {
 }
 
 const SERVER_FINISHES = new Set(['error', 'network_error', 'insufficient_system_resource']);
+const FILTER_FINISHES = new Set([
+  'content_filter',
+  'sensitive',
+  'safety',
+  'recitation',
+  'prohibited_content',
+]);
 
 function refuseFinish(finish: string | null): void {
   if (finish === null) return;
-  if (finish === 'content_filter' || finish === 'sensitive') {
+  if (FILTER_FINISHES.has(finish.toLowerCase())) {
     throw new ModelError('content_filter', 'the provider filtered the answer', { answered: true });
   }
   if (finish === 'model_context_window_exceeded') {
@@ -120,6 +144,7 @@ export function createAssembler(): Assembler {
   let usage: Usage | null = null;
   let sawDone = false;
   let whole = false;
+  let chunks = 0;
 
   const readReasoning = (message: Json): Delta[] => {
     const field = typeof message.reasoning_content === 'string' ? 'reasoning_content' : 'reasoning';
@@ -135,7 +160,8 @@ export function createAssembler(): Assembler {
     whole ||= choice.message !== undefined && choice.delta === undefined;
     const message = asObject(choice.delta) ?? asObject(choice.message);
     if (message === null) return [];
-    const deltas = [...readReasoning(message), ...text.add(contentText(message.content))];
+    const words = `${contentText(message.content)}${contentText(message.refusal)}`;
+    const deltas = [...readReasoning(message), ...text.add(words)];
     if (Array.isArray(message.tool_calls)) for (const piece of message.tool_calls) pieces.add(piece);
     return deltas;
   };
@@ -149,17 +175,22 @@ export function createAssembler(): Assembler {
       }
       const chunk = parseChunk(data);
       if (chunk === null) return [];
-      if (chunk.error !== undefined && chunk.error !== null) throw classifyStreamError(chunk.error);
       if (text.whole().length + reasoning.whole().length + pieces.size() > MAX_ANSWER_LENGTH) {
         throw new ModelError('bad_request', 'the answer is too long', { answered: true });
       }
       const choices = Array.isArray(chunk.choices) ? chunk.choices.map(asObject) : [];
       const choice = choices.find((one) => one !== null && (one.index ?? 0) === 0) ?? null;
+      const error = chunkError(chunk, choice);
+      if (error !== null) throw classifyStreamError(error);
+      if (Array.isArray(chunk.choices)) chunks += 1;
       usage = readUsage(chunk.usage) ?? readUsage(choice?.usage) ?? usage;
       return choice === null ? [] : readChoice(choice);
     },
     finished: () => finish !== null || sawDone || whole,
     done: () => sawDone,
+    chunks: () => chunks,
+    usage: () => usage,
+    finish: () => finish,
     answer(callIdPrefix) {
       if (finish === null && !sawDone && !whole) {
         throw new ModelError('early_end', 'the stream ended before the answer was finished', {

@@ -10,9 +10,11 @@ export interface Target {
   hostHeader: string;
   /** Path in front of `/chat/completions`. */
   prefix: string;
+  /** Query behind it with its question mark (Azure's `?api-version=…`), or nothing. */
+  query: string;
 }
 
-/** Reads `https://host/v1`, `http://host:port/v1` or `unix:/path.sock:/v1`. Throws a BaseUrlError that names the form. */
+/** Reads `https://host/v1?query`, `http://host:port/v1` or `unix:/path.sock:/v1`. Throws a BaseUrlError that names the form. */
 export function parseBaseUrl(baseUrl: string): Target {
   if (baseUrl.startsWith('unix:')) {
     const rest = baseUrl.slice('unix:'.length);
@@ -27,6 +29,7 @@ export function parseBaseUrl(baseUrl: string): Target {
       connect: { socketPath },
       hostHeader: 'localhost',
       prefix: prefix.replace(/\/+$/, ''),
+      query: '',
     };
   }
   let url: URL;
@@ -38,6 +41,11 @@ export function parseBaseUrl(baseUrl: string): Target {
   if (url.protocol !== 'https:' && url.protocol !== 'http:') {
     throw new BaseUrlError(`not a model URL: ${baseUrl} (expected https, http or unix)`);
   }
+  if (url.username !== '' || url.password !== '') {
+    throw new BaseUrlError(
+      `not a model URL: ${url.origin} with a user name or password; use the key instead`,
+    );
+  }
   const tls = url.protocol === 'https:';
   const port = url.port === '' ? (tls ? 443 : 80) : Number(url.port);
   return {
@@ -45,5 +53,6 @@ export function parseBaseUrl(baseUrl: string): Target {
     connect: { host: url.hostname.replace(/^\[|\]$/g, ''), port },
     hostHeader: url.host,
     prefix: url.pathname.replace(/\/+$/, ''),
+    query: url.search,
   };
 }

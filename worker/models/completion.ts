@@ -1,12 +1,13 @@
 // One attempt at one model: sends the body, reads the answer, watches for stalls. Never retries.
 import type { IncomingMessage } from 'node:http';
 import type { ModelEntry } from '../protocol.ts';
-import { excerpt, redact } from '../text.ts';
+import { excerpt, excerptBytes, redact } from '../text.ts';
 import { type Answer, type Assembler, createAssembler, type Delta } from './answer.ts';
 import { parseBaseUrl } from './base-url.ts';
 import { classifyResponse, ModelError, parseRetryAfter } from './errors.ts';
 import { type Connections, type Posted, postJson } from './request.ts';
 import { createSseParser } from './sse.ts';
+import { refuseSilentOverflow } from './window.ts';
 
 /** Bytes of an error answer that are read before it is classified. */
 const ERROR_BODY_BYTES = 64 * 1024;
@@ -15,12 +16,17 @@ const ERROR_BODY_MS = 1000;
 const AFTER_FINISH_MS = 2000;
 const AFTER_DONE_MS = 100;
 const MAX_JSON_BYTES = 32 * 1024 * 1024;
+/** Bytes of a body that is no answer, and units of any message, that reach the log. */
+const SHOWN_BODY_BYTES = 240;
+const SHOWN_MESSAGE_LENGTH = 500;
 
 export interface CompletionRequest {
   entry: ModelEntry;
   body: string;
-  /** Longest time without a data event (comments do not count), before and after the head. */
+  /** Longest time without a chunk (comments and the like do not count), before and after the head. */
   idleTimeoutMs: number;
+  /** How long comments may keep a request warm that waits for its first chunk in the server's queue. */
+  queueTimeoutMs: number;
   connections: Connections;
   signal: AbortSignal;
   /** Ids for calls that came without one. */
@@ -35,6 +41,8 @@ interface Watch {
   failure: Error | null;
   /** Restarts the timer. */
   touch(timeoutMs: number): void;
+  /** Stops the timer until the next `touch`: the reader is slow, not the model. */
+  pause(): void;
   /** Stops watching; a connection whose answer was read to its end is kept for the next request. */
   close(keep: boolean): void;
 }
@@ -49,6 +57,9 @@ function watchRequest(posted: Posted, request: CompletionRequest, finished: () =
         if (!finished()) watch.failure ??= new ModelError('stall', `no data for ${timeoutMs} ms`);
         posted.destroy();
       }, timeoutMs);
+    },
+    pause() {
+      clearTimeout(timer);
     },
     close(keep) {
       clearTimeout(timer);
@@ -65,24 +76,40 @@ function watchRequest(posted: Posted, request: CompletionRequest, finished: () =
   return watch;
 }
 
-/** A broken connection: the model's network, or the gateway being away. */
+/** A broken connection: the model's network, an answer that was cut, or the gateway being away. */
 function socketFailure(error: unknown, entry: ModelEntry, answered: boolean): ModelError {
   if (error instanceof ModelError) return error;
   if (error instanceof RangeError) return new ModelError('malformed', error.message, { answered });
   const code = (error as NodeJS.ErrnoException).code ?? '';
   const message = (error as Error).message || code;
-  return new ModelError(entry.gateway === true ? 'gateway' : 'network', message, { answered });
+  if (entry.gateway === true) return new ModelError('gateway', message, { answered });
+  if (answered) return new ModelError('early_end', `the stream ended early: ${message}`, { answered });
+  return new ModelError('network', message);
 }
 
-async function readText(response: IncomingMessage, limitBytes: number): Promise<string> {
+/** The JSON body of an answer; complete as soon as it parses, also when the connection stays open. */
+async function readJson(response: IncomingMessage, watch: Watch, idleTimeoutMs: number): Promise<string> {
   const parts: Buffer[] = [];
   let total = 0;
   for await (const part of response as AsyncIterable<Buffer>) {
     parts.push(part);
     total += part.length;
-    if (total >= limitBytes) break;
+    watch.touch(idleTimeoutMs);
+    if (total >= MAX_JSON_BYTES) break;
+    if (response.headers['content-length'] !== undefined || !/\}\s*$/.test(part.toString('latin1'))) continue;
+    const text = Buffer.concat(parts).toString('utf8');
+    if (isJson(text)) return text;
   }
   return Buffer.concat(parts).toString('utf8');
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Reads an error answer for at most a second: some servers send JSON and keep the socket open. */
@@ -114,13 +141,22 @@ async function readStream(
   watch: Watch,
 ): Promise<void> {
   const parser = createSseParser();
+  const begunMs = performance.now();
   for await (const bytes of response as AsyncIterable<Buffer>) {
     const events = parser.feed(bytes);
-    if (events.length === 0) continue;
+    const before = assembler.chunks();
     for (const data of events) for (const delta of assembler.accept(data)) request.onDelta(delta);
-    const done = assembler.done();
-    watch.touch(done ? AFTER_DONE_MS : assembler.finished() ? AFTER_FINISH_MS : request.idleTimeoutMs);
-    await request.drained();
+    if (assembler.done()) watch.touch(AFTER_DONE_MS);
+    else if (assembler.finished()) {
+      if (events.length > 0) watch.touch(AFTER_FINISH_MS);
+    } else if (assembler.chunks() > before) {
+      watch.pause();
+      await request.drained();
+      watch.touch(request.idleTimeoutMs);
+    } else if (before === 0) {
+      const leftMs = request.queueTimeoutMs - (performance.now() - begunMs);
+      if (leftMs > 0) watch.touch(Math.min(request.idleTimeoutMs, leftMs));
+    }
   }
   const last = parser.finish();
   if (last !== null && !assembler.finished()) {
@@ -137,45 +173,49 @@ async function readAnswer(
   const status = response.statusCode ?? 0;
   const type = (response.headers['content-type'] ?? '').toLowerCase();
   if (status < 200 || status > 299) {
-    const body = await readErrorBody(response);
+    const body = redact(await readErrorBody(response), secretsOf(request.entry));
     throw classifyResponse(status, body, parseRetryAfter(response.headers, Date.now()));
   }
   if (status === 204 || type.startsWith('text/html')) {
-    const body = status === 204 ? '' : await readErrorBody(response);
-    throw new ModelError('not_api', `not an answer: ${status} ${type} ${excerpt(body, 200)}`, {
-      status,
-      answered: true,
-    });
+    throw notAnAnswer(response, status === 204 ? '' : await readErrorBody(response));
   }
   if (!type.startsWith('application/json')) {
     await readStream(response, assembler, request, watch);
     return;
   }
-  const body = await readText(response, MAX_JSON_BYTES);
+  const body = await readJson(response, watch, request.idleTimeoutMs);
+  if (!isJson(body)) throw notAnAnswer(response, body);
   for (const delta of assembler.accept(body)) request.onDelta(delta);
-  if (!assembler.finished()) {
-    throw new ModelError('not_api', `not an answer: ${status} ${type} ${excerpt(body, 200)}`, {
-      status,
-      answered: true,
-    });
-  }
+  if (!assembler.finished()) throw notAnAnswer(response, body);
 }
 
-/** The message without any key that a server echoed. */
-function withoutKeys(error: ModelError, entry: ModelEntry): ModelError {
-  error.message = redact(error.message, [entry.apiKey]);
+function notAnAnswer({ statusCode, headers }: IncomingMessage, body: string): ModelError {
+  const shown = excerptBytes(body, SHOWN_BODY_BYTES);
+  const message = `not an answer: ${statusCode} ${headers['content-type'] ?? ''} ${shown}`;
+  return new ModelError('not_api', message, { status: statusCode ?? 0, answered: true });
+}
+
+const secretsOf = ({ apiKey, headers }: ModelEntry): (string | undefined)[] => [
+  apiKey,
+  ...Object.values(headers ?? {}),
+];
+
+/** The failure as it may be shown: without any key that a server echoed, bounded, with what it cost. */
+function presentable(error: ModelError, entry: ModelEntry, assembler: Assembler): ModelError {
+  error.message = excerpt(redact(error.message, secretsOf(entry)), SHOWN_MESSAGE_LENGTH);
+  error.usage = assembler.usage();
   return error;
 }
 
-/**
- * Sends the request and resolves with the complete answer; rejects with a ModelError. Deltas reach `onDelta` as
- * they come, so after a rejection the reader must drop what it got.
- */
-export async function requestCompletion(request: CompletionRequest): Promise<Answer> {
+const headersOf = ({ apiKey, headers }: ModelEntry): Record<string, string> => ({
+  ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+  ...headers,
+});
+
+/** Sends the request and reads the answer to its end; rejects with whatever happened. */
+async function exchange(request: CompletionRequest, assembler: Assembler): Promise<void> {
   const { entry } = request;
-  const assembler = createAssembler();
-  const authorization = entry.apiKey === undefined ? {} : { authorization: `Bearer ${entry.apiKey}` };
-  const posted = postJson(parseBaseUrl(entry.baseUrl), request.body, authorization, request.connections);
+  const posted = postJson(parseBaseUrl(entry.baseUrl), request.body, headersOf(entry), request.connections);
   const watch = watchRequest(posted, request, assembler.finished);
   let response: IncomingMessage | undefined;
   try {
@@ -186,13 +226,27 @@ export async function requestCompletion(request: CompletionRequest): Promise<Ans
   } catch (error) {
     // A complete answer whose connection broke afterwards is complete.
     const complete = watch.failure === null && !(error instanceof ModelError) && assembler.finished();
-    if (!complete)
-      throw withoutKeys(socketFailure(watch.failure ?? error, entry, response !== undefined), entry);
+    if (!complete) throw socketFailure(watch.failure ?? error, entry, response !== undefined);
   } finally {
     watch.close(response?.readableEnded === true);
   }
   if (watch.failure !== null) throw watch.failure;
-  const { answer, rest } = assembler.answer(request.callIdPrefix);
-  for (const delta of rest) request.onDelta(delta);
-  return answer;
+}
+
+/**
+ * Sends the request and resolves with the complete answer; rejects with a ModelError. Deltas reach `onDelta` as
+ * they come, so after a rejection the reader must drop what it got.
+ */
+export async function requestCompletion(request: CompletionRequest): Promise<Answer> {
+  const { entry } = request;
+  const assembler = createAssembler();
+  try {
+    await exchange(request, assembler);
+    if (assembler.finished()) refuseSilentOverflow(entry, assembler.usage(), assembler.finish());
+    const { answer, rest } = assembler.answer(request.callIdPrefix);
+    for (const delta of rest) request.onDelta(delta);
+    return answer;
+  } catch (error) {
+    throw error instanceof ModelError ? presentable(error, entry, assembler) : error;
+  }
 }

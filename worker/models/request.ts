@@ -25,14 +25,14 @@ export function closeConnections(connections: Connections): void {
 }
 
 /** A host that does not answer at all is given up before the much longer wait for data. */
-function limitConnect(request: http.ClientRequest): void {
+function limitConnect(request: http.ClientRequest, tls: boolean): void {
   request.on('socket', (socket) => {
-    if (!socket.connecting) return;
+    if (request.reusedSocket) return;
     const timer = setTimeout(() => {
       request.destroy(new Error(`no connection within ${CONNECT_LIMIT_MS} ms`));
     }, CONNECT_LIMIT_MS);
     const clear = (): void => clearTimeout(timer);
-    socket.once('connect', clear);
+    socket.once(tls ? 'secureConnect' : 'connect', clear);
     socket.once('close', clear);
   });
 }
@@ -63,7 +63,7 @@ export function postJson(
     const request = (target.tls ? https : http).request({
       ...target.connect,
       method: 'POST',
-      path: `${target.prefix}/chat/completions`,
+      path: `${target.prefix}/chat/completions${target.query}`,
       agent: fresh ? false : agentFor(connections, target.tls),
       headers: {
         host: target.hostHeader,
@@ -75,7 +75,7 @@ export function postJson(
     });
     current = request;
     request.setNoDelay(true);
-    limitConnect(request);
+    limitConnect(request, target.tls);
     request.on('response', (response) => {
       settled = true;
       resolve(response);

@@ -36,6 +36,8 @@ export interface RecordData {
     usage: Usage | null;
     /** Length of the request's text without image data, and how many images it held. */
     requestLength: number;
+    /** Guessed tokens of that text, before calibration; absent in the first logs. */
+    requestGuess?: number;
     requestImages: number;
   };
   /** A tool body is about to run. Durable first for tools with side effects. */
@@ -72,6 +74,8 @@ export interface ToolDefinition {
 export interface View {
   /** Rounds (an answer with all its results) and user messages before this `seq`; the last user message stays. */
   roundsBefore: number;
+  /** Reasoning before this `seq` that no provider asks for; absent in the first logs. */
+  reasoningBefore?: number;
   /** Long tool results and images before this `seq`. */
   resultsBefore: number;
   /** Stands for the rounds that were left out. */

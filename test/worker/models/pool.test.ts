@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Cooling } from '../../../worker/models/cooling.ts';
 import { type FailureKind, ModelError } from '../../../worker/models/errors.ts';
-import { askPool, type Cooling, RETRIES_PER_TURN } from '../../../worker/models/pool.ts';
+import { askPool, beginTurn, type PoolPorts, RETRIES_PER_TURN } from '../../../worker/models/pool.ts';
 import type { ModelEntry } from '../../../worker/protocol.ts';
 
 const model = (id: string, more: Partial<ModelEntry> = {}): ModelEntry => ({
@@ -26,8 +27,7 @@ async function ask(
 ): Promise<Scripted> {
   const result: Scripted = { asked: [], waitsMs: [], moves: [], outcome: '' };
   try {
-    const { entry } = await askPool({
-      models,
+    const ports: PoolPorts = {
       cooling,
       now: () => clock.ms,
       async sleep(ms) {
@@ -35,12 +35,12 @@ async function ask(
         if (ms > 0) result.waitsMs.push(ms);
       },
       onFallback: (from, to, failure) => void result.moves.push(`${from.id}>${to.id} ${failure.kind}`),
-      async attempt(entry) {
-        result.asked.push(entry.id);
-        const failure = script(entry.id, result.asked.filter((id) => id === entry.id).length);
-        if (failure !== null) throw failure;
-        return 'answer';
-      },
+    };
+    const { entry } = await askPool(beginTurn(models, ports), ports, async (asked) => {
+      result.asked.push(asked.id);
+      const failure = script(asked.id, result.asked.filter((id) => id === asked.id).length);
+      if (failure !== null) throw failure;
+      return 'answer';
     });
     result.outcome = entry.id;
   } catch (error) {
@@ -120,7 +120,7 @@ test('C025: a dead model is left alone while it cools down and tried again after
 });
 
 test('a gateway that is away is asked again for the same model, cools nothing and ends after two minutes', async () => {
-  const cooling: Cooling = new Map();
+  const cooling = new Map<string, number>();
   const models = [model('m1', { gateway: true }), model('m2', { gateway: true })];
   const back = await ask(models, (_, count) => (count <= 5 ? fails('gateway')('m1') : null), cooling);
   assert.deepEqual([new Set(back.asked), back.outcome], [new Set(['m1']), 'm1']);
