@@ -31,6 +31,11 @@ export interface Conversation {
   requests: number;
   /** Results and starts that belong to no call: their answer was lost with a damaged record. */
   orphans: number;
+  lastUser: UserEntry | null;
+  /** Results that came for an answer other than the last entry: what was rendered of it is stale. */
+  amended: number;
+  /** Working directory of the last run. */
+  cwd: string | null;
 }
 
 /** Flat estimate for one image, in tokens. */
@@ -44,6 +49,9 @@ export function createConversation(): Conversation {
     calibration: createCalibration(),
     requests: 0,
     orphans: 0,
+    lastUser: null,
+    amended: 0,
+    cwd: null,
   };
 }
 
@@ -66,14 +74,28 @@ function measure(conversation: Conversation, data: RecordData['assistant']): voi
   calibrate(conversation.calibration, { model: data.model, guess, inputTokens });
 }
 
-/** Takes one record. Unknown types are ignored: a later version wrote them. */
+function freeze(value: unknown): void {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return;
+  Object.freeze(value);
+  for (const one of Object.values(value)) freeze(one);
+}
+
+/**
+ * Takes one record, as read from its line. Its data is frozen: nobody can change what was said without saying it in
+ * the log. Unknown types are ignored: a later version wrote them.
+ */
 export function applyRecord(conversation: Conversation, record: SessionRecord): void {
+  freeze(record.data);
   switch (record.type) {
+    case 'run':
+      conversation.cwd = record.data.cwd;
+      break;
     case 'context':
       conversation.context = record.data;
       break;
     case 'user':
-      conversation.entries.push({ kind: 'user', seq: record.seq, data: record.data });
+      conversation.lastUser = { kind: 'user', seq: record.seq, data: record.data };
+      conversation.entries.push(conversation.lastUser);
       break;
     case 'request':
       conversation.requests += 1;
@@ -97,21 +119,16 @@ export function applyRecord(conversation: Conversation, record: SessionRecord): 
     case 'tool_result': {
       const round = openRound(conversation, record.data.callId);
       if (round === null) conversation.orphans += 1;
-      else round.results.set(record.data.callId, record.data);
+      else {
+        round.results.set(record.data.callId, record.data);
+        if (round !== conversation.entries.at(-1)) conversation.amended += 1;
+      }
       break;
     }
     case 'compact':
       conversation.view = record.data.view;
       break;
   }
-}
-
-export function lastUser(conversation: Conversation): UserEntry | null {
-  for (let index = conversation.entries.length - 1; index >= 0; index -= 1) {
-    const entry = conversation.entries[index] as Entry;
-    if (entry.kind === 'user') return entry;
-  }
-  return null;
 }
 
 /** Calls of the last answer that have no result yet. Only the last entry can have such calls in a running round. */

@@ -10,6 +10,8 @@ export const ERROR_CODES = {
   bad_cwd: ['the working directory is no folder', false],
   session_busy: ['another process runs this session', true],
   session_lost: ['another process took this session over', false],
+  session_newer: ['a later version wrote this session', false],
+  request_not_in_log: ['the request differs from what the session log says; it was not sent', false],
   storage: ['the session log cannot be read or written', false],
   cancelled: ['the caller cancelled the run', false],
   interrupted: ['SIGINT or SIGHUP', true],

@@ -45,6 +45,7 @@ const MODEL_CODES: Record<FailureKind, ErrorCode> = {
 const STORE_CODES: Record<StoreError['code'], ErrorCode> = {
   busy: 'session_busy',
   lost: 'session_lost',
+  newer: 'session_newer',
   storage: 'storage',
 };
 

@@ -1,15 +1,15 @@
 // Turns the conversation into the messages of a request. Pure and deterministic: same log, same bytes.
 import { guessTokens } from './compaction/calibration.ts';
-import {
-  type AssistantEntry,
-  type Conversation,
-  type Entry,
-  lastUser,
-  type ToolResultRecord,
-  type UserEntry,
-} from './conversation.ts';
+import type { AssistantEntry, Conversation, Entry, ToolResultRecord, UserEntry } from './conversation.ts';
 import type { ModelEntry } from './protocol.ts';
 import type { View } from './session/record.ts';
+
+/**
+ * How records become bytes; logged with each request. Raise it whenever the same records give other bytes, and keep the
+ * older form in ledger.ts where that is cheap; requests in a form that is not known count as unverified.
+ * 2: `messagesFor`.
+ */
+export const RENDERING = 2;
 
 type Part = { type: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } };
 
@@ -105,14 +105,20 @@ export function entryMessages(entry: Entry, view: View, keptUser: UserEntry | nu
   return entry.kind === 'user' ? [userMessage(entry)] : roundMessages(entry, view);
 }
 
-/** All messages of the next request: system prompt, stand-in for what was left out, then the entries of the view. */
-export function renderMessages(conversation: Conversation, view: View = conversation.view): ChatMessage[] {
+/** What stands before the entries: system prompt, stand-in for what was left out. */
+export function openingMessages({ context }: Conversation, view: View): ChatMessage[] {
   const messages: ChatMessage[] = [];
-  const prompt = conversation.context?.systemPrompt ?? '';
+  const prompt = context?.systemPrompt ?? '';
   if (prompt !== '') messages.push({ role: 'system', content: prompt });
   if (view.summary !== null) messages.push({ role: 'user', content: `${SUMMARY_INTRO}${view.summary}` });
   else if (view.roundsBefore > 0) messages.push({ role: 'user', content: TRIM_NOTE });
-  const keptUser = lastUser(conversation);
+  return messages;
+}
+
+/** All messages of the next request: the opening, then the entries of the view. */
+export function renderMessages(conversation: Conversation, view: View = conversation.view): ChatMessage[] {
+  const messages = openingMessages(conversation, view);
+  const keptUser = conversation.lastUser;
   for (const entry of conversation.entries) messages.push(...entryMessages(entry, view, keptUser));
   return messages;
 }
@@ -127,31 +133,45 @@ export interface RequestBody {
 }
 
 /**
- * The messages as this model gets them: reasoning of another model only when this one has written some under the
- * same name. Others refuse a field that they do not know.
+ * What of a model's entry shapes a body. A field that is added here must be added to the `request` record too, or
+ * requests are refused as not derivable from the log.
  */
-function messagesFor(entry: ModelEntry, messages: ChatMessage[]): ChatMessage[] {
-  const own = messages.filter((message) => message.writer === entry.id);
+export type BodyOptions = Pick<ModelEntry, 'id' | 'outputLimit'>;
+
+type ReasoningField = 'reasoning' | 'reasoning_content';
+
+/** The fields under which this model has written reasoning that goes back. */
+export function ownReasoning(model: string, messages: readonly ChatMessage[]): Set<ReasoningField> {
+  const own = messages.filter((message) => message.writer === model);
+  return new Set(own.map((one) => (one.reasoning === undefined ? 'reasoning_content' : 'reasoning')));
+}
+
+/**
+ * The messages as a model gets them: reasoning only under a name that it has itself written some under. Others refuse
+ * a field that they do not know.
+ */
+export function messagesFor(
+  own: ReadonlySet<ReasoningField>,
+  messages: readonly ChatMessage[],
+): ChatMessage[] {
   return messages.map((message) => {
     if (message.writer === undefined) return message;
     const { writer, reasoning, reasoning_content, ...rest } = message;
     const field = reasoning === undefined ? 'reasoning_content' : 'reasoning';
-    return own.some((one) => one[field] !== undefined)
-      ? { ...rest, [field]: reasoning ?? reasoning_content }
-      : rest;
+    return own.has(field) ? { ...rest, [field]: reasoning ?? reasoning_content } : rest;
   });
 }
 
 /** The body of a request, byte for byte the same whenever it is made from the same log. */
 export function buildBody(
-  entry: ModelEntry,
+  entry: BodyOptions,
   messages: ChatMessage[],
   tools: Conversation['context'] = null,
 ): RequestBody {
   const definitions = tools?.tools ?? [];
   const text = JSON.stringify({
     model: entry.id,
-    messages: messagesFor(entry, messages),
+    messages: messagesFor(ownReasoning(entry.id, messages), messages),
     ...(definitions.length === 0
       ? {}
       : { tools: definitions.map((tool) => ({ type: 'function', function: tool })) }),

@@ -2,6 +2,8 @@
 import type { Spending } from './budget.ts';
 import { applyRecord, type Conversation } from './conversation.ts';
 import type { Guard } from './guards.ts';
+import type { Ledger } from './ledger.ts';
+import type { ModelSource } from './model-source.ts';
 import type { Cooling } from './models/cooling.ts';
 import { ModelError } from './models/errors.ts';
 import type { Connections } from './models/request.ts';
@@ -15,6 +17,9 @@ export interface RunContext {
   sessionId: string;
   store: SessionStore;
   conversation: Conversation;
+  /** Tells what each request must be according to the log. */
+  ledger: Ledger;
+  source: ModelSource;
   models: readonly ModelEntry[];
   cooling: Cooling;
   connections: Connections;
@@ -36,34 +41,20 @@ export interface RunContext {
   log: Log;
 }
 
-/** Writes one record and lets the conversation take it: only in this order, and nowhere else. */
+/** Writes one record, then lets the conversation and the ledger take it: only in this order, and nowhere else. */
 export async function record<T extends RecordType>(
-  context: Pick<RunContext, 'store' | 'conversation'>,
+  context: Pick<RunContext, 'store' | 'conversation' | 'ledger'>,
   type: T,
   data: RecordData[T],
   options: { durable?: boolean } = {},
 ): Promise<void> {
-  applyRecord(context.conversation, await context.store.append(type, data, options));
+  const written = await context.store.append(type, data, options);
+  applyRecord(context.conversation, written);
+  context.ledger.take(written);
 }
 
 export function throwIfCancelled(signal: AbortSignal): void {
   if (signal.aborted) throw new ModelError('cancelled', 'cancelled');
-}
-
-/** Waits, or rejects with a `cancelled` ModelError as soon as the run is cancelled. */
-export function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const cancel = (): void => {
-      clearTimeout(timer);
-      reject(new ModelError('cancelled', 'cancelled'));
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', cancel);
-      resolve();
-    }, ms);
-    if (signal.aborted) cancel();
-    else signal.addEventListener('abort', cancel, { once: true });
-  });
 }
 
 export function addUsage(total: Usage, usage: Usage | null): void {

@@ -1,6 +1,7 @@
 // What an embedding program may ask of a run. Types only.
 import type { Budget } from './budget.ts';
 import type { Guard } from './guards.ts';
+import type { ModelSource } from './model-source.ts';
 import type { ModelEntry, PromptImage } from './protocol.ts';
 import type { Tool } from './tools/types.ts';
 
@@ -55,4 +56,6 @@ export interface RunOptions {
   /** File that remembers over processes which models are left alone; default: the memory of this process. */
   coolingFile?: string;
   log?: Log;
+  /** Who answers requests instead of the models' endpoints, such as a recorded session. */
+  source?: ModelSource;
 }

@@ -6,11 +6,12 @@ import { checkBudget, createSpending } from './budget.ts';
 import { type Channel, createChannel } from './channel.ts';
 import { applyRecord, createConversation } from './conversation.ts';
 import { describeFailure, RunError } from './failure.ts';
+import { createLedger } from './ledger.ts';
 import { parseBaseUrl } from './models/base-url.ts';
 import type { Cooling } from './models/cooling.ts';
 import { openCoolingFile } from './models/cooling-file.ts';
 import type { DoneEvent, WorkerEvent } from './protocol.ts';
-import { type RunContext, record } from './run-context.ts';
+import type { RunContext } from './run-context.ts';
 import type { RunOptions } from './run-options.ts';
 import { openDescriptorStore } from './session/descriptors.ts';
 import { openFileStore } from './session/file.ts';
@@ -81,6 +82,7 @@ const startWallClock = (wallMs: number, cancel: Ports['cancel']): NodeJS.Timeout
 async function runToEnd(options: RunOptions, { emit, drained, signal, cancel }: Ports): Promise<void> {
   const totals = { turns: 0, usage: { inputTokens: 0, outputTokens: 0, totalTokens: 0 } };
   const conversation = createConversation();
+  const ledger = createLedger();
   let store: SessionStore | undefined;
   let wallTimer: NodeJS.Timeout | undefined;
   try {
@@ -90,7 +92,10 @@ async function runToEnd(options: RunOptions, { emit, drained, signal, cancel }: 
     const cwd = checkCwd(options.cwd);
     if (options.prompt?.trim() === '') throw new RunError('bad_prompt', 'the prompt is empty');
     const sessionId = options.sessionId ?? newSessionId();
-    store = await openStore(options, sessionId, (one) => applyRecord(conversation, one));
+    store = await openStore(options, sessionId, (one) => {
+      applyRecord(conversation, one);
+      ledger.take(one);
+    });
     const run: SessionRun = {
       options,
       sessionId,
@@ -100,6 +105,7 @@ async function runToEnd(options: RunOptions, { emit, drained, signal, cancel }: 
       ...(queueTimeoutMs === undefined ? {} : { queueTimeoutMs }),
       store,
       conversation,
+      ledger,
       cooling: options.coolingFile === undefined ? cooling : openCoolingFile(options.coolingFile, Date.now),
       totals,
       spending: createSpending(budget),
@@ -130,13 +136,7 @@ async function closeFailed(
   const { outcome, turns, usage, code, message } = end;
   try {
     if (code !== 'storage' && code !== 'session_lost') {
-      await record({ store, conversation: createConversation() }, 'end', {
-        outcome,
-        turns,
-        usage,
-        code,
-        message,
-      });
+      await store.append('end', { outcome, turns, usage, code, message });
     }
     await store.close();
   } catch (error) {

@@ -2,6 +2,8 @@
 // event was handed over, so that a reader sees it early.
 import type { Conversation } from './conversation.ts';
 import { RunError } from './failure.ts';
+import type { Ledger } from './ledger.ts';
+import { liveModels } from './model-source.ts';
 import type { Cooling } from './models/cooling.ts';
 import type { ModelEntry, SessionEvent } from './protocol.ts';
 import { DEFAULT_REPEATS } from './repeats.ts';
@@ -25,6 +27,7 @@ export interface SessionRun {
   queueTimeoutMs?: number;
   store: SessionStore;
   conversation: Conversation;
+  ledger: Ledger;
   cooling: Cooling;
   totals: RunContext['totals'];
   spending: RunContext['spending'];
@@ -39,6 +42,11 @@ async function announce(run: SessionRun): Promise<void> {
   const { options, sessionId, store, cwd } = run;
   const engine = options.engine ?? 'djinn';
   const model = (run.models[0] as ModelEntry).id;
+  const models = run.models.map(({ id, inputLimit, outputLimit }) => ({
+    id,
+    ...(inputLimit === undefined ? {} : { inputLimit }),
+    ...(outputLimit === undefined ? {} : { outputLimit }),
+  }));
   for (const { offset, bytes, reason } of store.damage) {
     run.log('warn', 'a line of the session log is damaged and was set aside', {
       file: store.name,
@@ -55,7 +63,7 @@ async function announce(run: SessionRun): Promise<void> {
   }
   const job = options.jobId === undefined ? {} : { jobId: options.jobId };
   const attempt = options.attempt === undefined ? {} : { attempt: options.attempt };
-  await record(run, 'run', { sessionId, engine, model, cwd, pid: process.pid, ...job, ...attempt });
+  await record(run, 'run', { sessionId, engine, model, cwd, pid: process.pid, models, ...job, ...attempt });
   const event: SessionEvent = { type: 'session', sessionId, resumed: store.found > 0, engine, model };
   run.emit(options.workspace === undefined ? event : { ...event, workspace: options.workspace });
 }
@@ -104,6 +112,7 @@ async function runModels(run: SessionRun): Promise<{ text: string; finish: strin
   const context: RunContext = {
     ...run,
     tools,
+    source: options.source ?? liveModels,
     connections,
     toolContext: {
       cwd,

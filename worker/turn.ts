@@ -1,66 +1,16 @@
 // One turn: a request that the pool carries to some model, compacted before or after when it is too long, and its
 // answer in the log. Runs no tools.
-import { createHash } from 'node:crypto';
+import { type Attempt, attempt, type Question } from './attempt.ts';
 import { type AskSummary, compactConversation } from './compaction/compact.ts';
 import { estimateTokens, targetTokens, triggerTokens } from './compaction/estimate.ts';
 import { viewTokens } from './compaction/trim.ts';
-import { buildBody, type RequestBody, renderMessages } from './messages.ts';
-import type { Answer, Delta } from './models/answer.ts';
-import { requestCompletion } from './models/completion.ts';
+import { buildBody, renderMessages } from './messages.ts';
 import { ModelError } from './models/errors.ts';
 import { askPool, beginTurn as beginPoolTurn, type PoolPorts, type PoolTurn } from './models/pool.ts';
 import type { ModelEntry } from './protocol.ts';
-import { addUsage, type RunContext, record, sleep } from './run-context.ts';
+import { type RunContext, record } from './run-context.ts';
 
 const COMPACTIONS_PER_TURN = 2;
-
-interface Attempt {
-  answer: Answer;
-  body: RequestBody;
-}
-
-/**
- * Logs the request, sends it once, counts its usage, also that of an answer that failed. A request repeated byte for
- * byte is logged once.
- */
-async function attempt(
-  context: RunContext,
-  entry: ModelEntry,
-  body: RequestBody,
-  purpose: 'turn' | 'summary',
-  onDelta: (delta: Delta) => void,
-  sent: { sha256: string },
-): Promise<Attempt> {
-  context.spending.takeRequest();
-  const sha256 = createHash('sha256').update(body.text).digest('hex');
-  if (sha256 !== sent.sha256) {
-    const turn = context.totals.turns;
-    const limit = entry.outputLimit === undefined ? {} : { maxTokens: entry.outputLimit };
-    const data = { turn, model: entry.id, sha256, bytes: Buffer.byteLength(body.text), purpose, ...limit };
-    await record(context, 'request', data, { durable: true });
-    sent.sha256 = sha256;
-  }
-  const request = {
-    entry,
-    body: body.text,
-    idleTimeoutMs: context.idleTimeoutMs,
-    queueTimeoutMs: context.queueTimeoutMs,
-    connections: context.connections,
-    signal: context.signal,
-    callIdPrefix: `call_${context.conversation.requests}`,
-    onDelta,
-    drained: context.drained,
-  };
-  const inputTokens = estimateTokens(context.conversation, entry, body);
-  try {
-    const answer = await context.spending.account(requestCompletion(request), inputTokens);
-    addUsage(context.totals.usage, answer.usage);
-    return { answer, body };
-  } catch (error) {
-    if (error instanceof ModelError) addUsage(context.totals.usage, error.usage);
-    throw error;
-  }
-}
 
 interface Turn {
   pool: PoolTurn;
@@ -72,8 +22,8 @@ interface Turn {
 function beginTurn(context: RunContext): Turn {
   const ports: PoolPorts = {
     cooling: context.cooling,
-    now: Date.now,
-    sleep: (ms) => sleep(ms, context.signal),
+    now: context.source.now,
+    sleep: (ms) => context.source.sleep(ms, context.signal),
     onFallback: (from, to, failure) => sayFallback(context, from, to, failure),
   };
   return { pool: beginPoolTurn(context.models, ports), ports, fitted: new Set() };
@@ -101,27 +51,31 @@ class TriggerReached extends ModelError {
 
 async function askModels(context: RunContext, turn: Turn): Promise<Attempt & { entry: ModelEntry }> {
   const messages = renderMessages(context.conversation);
-  const onDelta = ({ text, reasoning }: Delta): void =>
-    context.emit(reasoning ? { type: 'token', text, reasoning } : { type: 'token', text });
-  const sent = { sha256: '' };
+  const question: Question = {
+    onDelta: ({ text, reasoning }) =>
+      context.emit(reasoning ? { type: 'token', text, reasoning } : { type: 'token', text }),
+    logged: { sha256: '' },
+  };
   const { answer, entry } = await askPool<Attempt>(turn.pool, turn.ports, async (entry) => {
     const body = buildBody(entry, messages, context.conversation.context);
     const tokens = estimateTokens(context.conversation, entry, body);
     if (!turn.fitted.has(entry) && tokens > triggerTokens(entry)) throw new TriggerReached();
-    return attempt(context, entry, body, 'turn', onDelta, sent);
+    return attempt(context, entry, body, question);
   });
   return { ...answer, entry };
 }
 
-/** One request for a summary; a gateway that is away is waited for here, too. */
+/** One request for a summary, its answer kept; a gateway that is away is waited for here, too. */
 function askSummary(context: RunContext, turn: Turn): AskSummary {
-  return (entry, messages) =>
-    turn.pool.throughGateway(
-      entry,
-      async () =>
-        (await attempt(context, entry, buildBody(entry, messages), 'summary', () => {}, { sha256: '' }))
-          .answer,
+  return async (entry, messages, summary) => {
+    const question = { summary, onDelta: () => {}, logged: { sha256: '' } };
+    const { answer } = await turn.pool.throughGateway(entry, () =>
+      attempt(context, entry, buildBody(entry, messages), question),
     );
+    const { text, finish, usage, calls } = answer;
+    await record(context, 'summary', { model: entry.id, text, finish, calls: calls.length, usage });
+    return answer;
+  };
 }
 
 /**

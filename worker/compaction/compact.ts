@@ -4,8 +4,8 @@ import type { ChatMessage } from '../messages.ts';
 import type { Answer } from '../models/answer.ts';
 import { type FailureKind, ModelError } from '../models/errors.ts';
 import type { ModelEntry } from '../protocol.ts';
-import { type RunContext, record, sleep } from '../run-context.ts';
-import type { View } from '../session/record.ts';
+import { type RunContext, record } from '../run-context.ts';
+import type { RecordData, View } from '../session/record.ts';
 import { inputLimit, triggerTokens } from './estimate.ts';
 import { summaryMessages } from './summary.ts';
 import { planTrim, viewTokens } from './trim.ts';
@@ -28,8 +28,11 @@ const WORTH_ANOTHER_TRY: ReadonlySet<FailureKind> = new Set([
   'empty',
 ]);
 
-/** Asks one model once, without tools and without retries. */
-export type AskSummary = (entry: ModelEntry, messages: ChatMessage[]) => Promise<Answer>;
+/** From what a summary request is made; logged with it, so that its messages can be made again. */
+export type SummarySpan = NonNullable<RecordData['request']['summary']>;
+
+/** Asks one model once, without tools and without retries. `messages` are those that the log gives for the span. */
+export type AskSummary = (entry: ModelEntry, messages: ChatMessage[], span: SummarySpan) => Promise<Answer>;
 
 /** The view with this summary, or null when it is no summary or does not shorten the conversation. */
 function summaryView(
@@ -64,8 +67,9 @@ async function summarize(
   let maxTokens = inputLimit(entry) * SUMMARY_INPUT_SHARE;
   for (let tries = 1; tries <= SUMMARY_TRIES; tries += 1) {
     try {
-      const messages = summaryMessages(context.conversation, plan.roundsBefore, entry, maxTokens);
-      const answer = await ask(entry, messages);
+      const span = { before: plan.roundsBefore, maxTokens };
+      const messages = summaryMessages(context.conversation, span, entry);
+      const answer = await ask(entry, messages, span);
       const view = summaryView(context, entry, { plan, answer });
       if (view !== null) return view;
       const { length } = answer.text;
@@ -75,7 +79,7 @@ async function summarize(
       context.log('warn', 'no summary', { model: entry.id, reason: error.kind, message: error.message });
       const pause = pauseMs(error);
       if (pause === null) return null;
-      if (tries < SUMMARY_TRIES) await sleep(pause, context.signal);
+      if (tries < SUMMARY_TRIES) await context.source.sleep(pause, context.signal);
     }
     maxTokens /= 2;
   }

@@ -36,14 +36,13 @@ function leavingText(conversation: Conversation, beforeSeq: number): string {
   return pieces.join('\n\n');
 }
 
-/** Messages of the summary request for the entries before `beforeSeq`, with at most about `maxTokens` of this model. */
+/** Messages of the summary request for the entries before a `seq`, with at most about `maxTokens` of this model. */
 export function summaryMessages(
   conversation: Conversation,
-  beforeSeq: number,
-  entry: ModelEntry,
-  maxTokens: number,
+  { before, maxTokens }: { before: number; maxTokens: number },
+  entry: Pick<ModelEntry, 'id'>,
 ): ChatMessage[] {
-  let text = leavingText(conversation, beforeSeq);
+  let text = leavingText(conversation, before);
   const guess = guessTokens(text.length, Buffer.byteLength(text));
   const tokens = guess * scaleFor(conversation.calibration, entry.id);
   if (tokens > maxTokens) {

@@ -1,6 +1,6 @@
 // Decides what to leave out when a conversation is too long. Pure and at no cost; moves watermarks only between
 // entries, so a call and its result stay together, and the last user message always stays.
-import { type Conversation, lastUser } from '../conversation.ts';
+import type { Conversation } from '../conversation.ts';
 import { buildBody, entryMessages, renderMessages } from '../messages.ts';
 import type { ModelEntry } from '../protocol.ts';
 import type { View } from '../session/record.ts';
@@ -39,7 +39,7 @@ function firstFit(
   targetTokens: number,
   entry: ModelEntry,
 ): View {
-  const keptUser = lastUser(conversation);
+  const keptUser = conversation.lastUser;
   const later = conversation.entries.slice(1).map((one) => one.seq);
   const seqs = later.filter((seq) => seq > stage.at(from));
   const last = seqs.at(-1);

@@ -3,8 +3,8 @@
 import { closeSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { readLog } from './reader.ts';
-import { formatRecord, type RecordData, type RecordType, type SessionRecord } from './record.ts';
-import { MAX_RECORD_BYTES, type SessionStore, StoreError } from './store.ts';
+import { formatRecord, type RecordData, type RecordType, readBack, type SessionRecord } from './record.ts';
+import { MAX_RECORD_BYTES, refuseNewer, type SessionStore, StoreError } from './store.ts';
 
 interface Acks {
   wait(seq: number): Promise<void>;
@@ -66,6 +66,7 @@ export async function openDescriptorStore(options: {
   } catch (error) {
     throw new StoreError('storage', `cannot read descriptor ${options.logFd}: ${(error as Error).message}`);
   }
+  refuseNewer(log, `descriptor ${options.logFd}`);
   // Opened at the first append, so that `net` loads after the first event was written.
   let opened: Promise<{ socket: Socket; acks: Acks }> | null = null;
   const open = async (): Promise<{ socket: Socket; acks: Acks }> => {
@@ -96,7 +97,7 @@ export async function openDescriptorStore(options: {
         });
       });
       await acked;
-      return { v: 1, seq, ts, type, data } as SessionRecord;
+      return readBack(line);
     },
     async close() {
       if (opened === null) return;

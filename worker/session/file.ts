@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { lockSession, type SessionLock } from './lock.ts';
 import { type ReadLog, readLog } from './reader.ts';
-import { formatRecord, type RecordData, type RecordType, type SessionRecord } from './record.ts';
-import { MAX_RECORD_BYTES, SESSION_ID, type SessionStore, StoreError } from './store.ts';
+import { formatRecord, type RecordData, type RecordType, readBack, type SessionRecord } from './record.ts';
+import { MAX_RECORD_BYTES, refuseNewer, SESSION_ID, type SessionStore, StoreError } from './store.ts';
 
 const fdatasync = promisify(fs.fdatasync);
 const FILE_MODE = 0o600;
@@ -63,12 +63,23 @@ export function openFileStore(options: {
     const { O_RDWR, O_CREAT, O_APPEND, O_NOFOLLOW } = fs.constants;
     fd = fs.openSync(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, FILE_MODE);
     const log = readLog(fd, options.onRecord);
+    refuseNewer(log, path);
     return fileStore(path, fd, lock, log, mendTail(fd, path, log));
   } catch (error) {
     if (fd !== undefined) fs.closeSync(fd);
     lock?.release();
     throw error instanceof StoreError ? error : storageError(`cannot open ${path}`, error);
   }
+}
+
+/**
+ * The log is as long as this writer left it, and still has its name. The lock is looked at just before a record is
+ * written, so a writer that was superseded in between can still add one: its successor must not go on without it.
+ */
+function checkAlone(fd: number, length: number): void {
+  const { size, nlink } = fs.fstatSync(fd);
+  if (nlink === 0) throw new StoreError('storage', 'the session log was removed');
+  if (size !== length) throw new StoreError('lost', 'another process wrote to this session');
 }
 
 function fileStore(path: string, fd: number, lock: SessionLock, log: ReadLog, size: number): SessionStore {
@@ -81,9 +92,11 @@ function fileStore(path: string, fd: number, lock: SessionLock, log: ReadLog, si
     name: path,
     async append<T extends RecordType>(type: T, data: RecordData[T], { durable = false } = {}) {
       const ts = new Date().toISOString();
-      const bytes = Buffer.from(`${formatRecord(seq + 1, ts, type, data)}\n`);
+      const line = formatRecord(seq + 1, ts, type, data);
+      const bytes = Buffer.from(`${line}\n`);
       if (bytes.length > MAX_RECORD_BYTES) throw new StoreError('storage', `a ${type} record is too large`);
       lock.check();
+      checkAlone(fd, length);
       try {
         writeWhole(fd, bytes, length);
         length += bytes.length;
@@ -92,7 +105,7 @@ function fileStore(path: string, fd: number, lock: SessionLock, log: ReadLog, si
       } catch (error) {
         throw storageError(`cannot write ${path}`, error);
       }
-      return { v: 1, seq, ts, type, data } as SessionRecord;
+      return readBack(line);
     },
     async close() {
       if (closed) return;

@@ -7,6 +7,8 @@ export interface Damage {
   offset: number;
   bytes: number;
   reason: string;
+  /** The record before it, 0 at the start. */
+  afterSeq: number;
 }
 
 export interface ReadLog {
@@ -19,19 +21,26 @@ export interface ReadLog {
   /** A last line that is no record: it was being written when its writer died. */
   tornBytes: Buffer | null;
   damage: Damage[];
+  /** The version of the first whole record of a later version, else null. */
+  newer: number | null;
 }
 
 const CHUNK_BYTES = 256 * 1024;
 
-/** The number of a damaged record, if it can be read: whoever keeps the log may have counted it. */
+/** The number of a damaged but whole record: whoever keeps the log may have counted it. A torn one is not JSON. */
 function claimedSeq(line: Buffer): number {
-  const found = /^\{"v":1,"seq":(\d{1,15}),/.exec(line.subarray(0, 40).toString('latin1'));
-  return found !== null && line.at(-1) === 0x7d ? Number(found[1]) : 0;
+  try {
+    const { seq } = JSON.parse(line.toString('utf8')) as { seq?: unknown };
+    return Number.isSafeInteger(seq) ? (seq as number) : 0;
+  } catch {
+    return 0;
+  }
 }
 
 /**
  * Reads to the end of file from the descriptor's position. Lines end in LF. A damaged line in the middle and a
- * `seq` that does not rise are left out and reported, and reading goes on.
+ * `seq` that does not rise are left out and reported, and reading goes on. What to do about records of a later
+ * version is the caller's to decide; nothing may be appended after them.
  */
 export function readLog(fd: number, onRecord: (record: SessionRecord) => void): ReadLog {
   const log: ReadLog = {
@@ -41,12 +50,14 @@ export function readLog(fd: number, onRecord: (record: SessionRecord) => void): 
     missingNewline: false,
     tornBytes: null,
     damage: [],
+    newer: null,
   };
   const take = (line: Buffer): boolean => {
     const parsed = parseRecord(line);
     const reason = parsed.ok ? (parsed.record.seq > log.lastSeq ? null : 'seq does not rise') : parsed.reason;
     if (reason !== null) {
-      log.damage.push({ offset: log.wholeBytes, bytes: line.length, reason });
+      log.damage.push({ offset: log.wholeBytes, bytes: line.length, reason, afterSeq: log.lastSeq });
+      if (!parsed.ok) log.newer ??= parsed.newer ?? null;
       log.lastSeq = Math.max(log.lastSeq, claimedSeq(line));
       return false;
     }

@@ -13,11 +13,16 @@ export interface RecordData {
     jobId?: string;
     attempt?: number;
     pid: number;
+    /** The chain with the limits that shape requests; no address and no key. */
+    models?: { id: string; inputLimit?: number; outputLimit?: number }[];
   };
   /** System prompt and tool definitions of the following requests. */
   context: { systemPrompt: string; tools: ToolDefinition[] };
   user: { text: string; images?: PromptImage[]; jobId?: string };
-  /** A request is about to be sent; `sha256` is that of its body. */
+  /**
+   * A request is about to be sent; `sha256` and `bytes` are those of its body. Whatever shapes the body is in here or
+   * in earlier records, so that a reader of the log alone can make it again (ledger.ts).
+   */
   request: {
     turn: number;
     model: string;
@@ -25,6 +30,10 @@ export interface RecordData {
     bytes: number;
     maxTokens?: number;
     purpose: 'turn' | 'summary';
+    /** How records become bytes: `RENDERING` of messages.ts when it was written; absent: 1. */
+    rendering?: number;
+    /** Of a summary: it is about the entries before this `seq`, in about so many tokens at most. */
+    summary?: { before: number; maxTokens: number };
   };
   assistant: {
     model: string;
@@ -39,6 +48,18 @@ export interface RecordData {
     /** Guessed tokens of that text, before calibration; absent in the first logs. */
     requestGuess?: number;
     requestImages: number;
+  };
+  /** The answer to a summary request; `compact` tells what was made of it. */
+  summary: { model: string; text: string; finish: string | null; calls: number; usage: Usage | null };
+  /** A request failed. Kept so that the run can be run again; what the run did about it is in `fallback` and `end`. */
+  failure: {
+    model: string;
+    kind: string;
+    message: string;
+    status?: number;
+    retryAfterMs?: number;
+    answered: boolean;
+    usage?: Usage;
   };
   /** A tool body is about to run. Durable first for tools with side effects. */
   tool_started: {
@@ -61,6 +82,8 @@ export interface RecordData {
   fallback: { from: string; to: string; reason: string; message: string };
   /** What requests leave out from here on; see `View`. */
   compact: { method: 'summary' | 'trim'; from: number; to: number; view: View };
+  /** The records up to `at` are those of another session. */
+  fork: { from: string; at: number };
   end: { outcome: 'done' | 'error'; turns: number; usage: Usage; code?: string; message?: string };
 }
 
@@ -87,6 +110,9 @@ export type SessionRecord = {
   [T in RecordType]: { v: 1; seq: number; ts: string; type: T; data: RecordData[T] };
 }[RecordType];
 
+/** Records with a higher `v` were written by a later version, which alone knows what they mean. */
+export const RECORD_VERSION = 1;
+
 const CRC_FIELD = /,"crc":"([0-9a-f]{8})"\}$/;
 const CRC_BYTES = ',"crc":"00000000"}'.length;
 const BRACE = Buffer.from('}');
@@ -97,10 +123,14 @@ export function formatRecord(seq: number, ts: string, type: RecordType, data: un
   return `${text.slice(0, -1)},"crc":"${crc32Hex(Buffer.from(text))}"}`;
 }
 
-/** The record of a line (without LF), or why it is none. Types of later versions are kept as they are. */
-export function parseRecord(
-  line: Buffer,
-): { ok: true; record: SessionRecord } | { ok: false; reason: string } {
+/** The record as every later reader of its line will have it: what JSON does not carry is not in it. */
+export const readBack = (line: string): SessionRecord => JSON.parse(line) as SessionRecord;
+
+/** `newer` is the version of a whole record that this program cannot read. */
+type ParsedRecord = { ok: true; record: SessionRecord } | { ok: false; reason: string; newer?: number };
+
+/** The record of a line (without LF), or why it is none. Unknown types of this version are kept as they are. */
+export function parseRecord(line: Buffer): ParsedRecord {
   const found = CRC_FIELD.exec(line.subarray(Math.max(0, line.length - CRC_BYTES)).toString('latin1'));
   if (found === null) return { ok: false, reason: 'no checksum' };
   if (crc32Hex(line.subarray(0, line.length - CRC_BYTES), BRACE) !== found[1]) {
@@ -113,7 +143,11 @@ export function parseRecord(
     return { ok: false, reason: 'not JSON' };
   }
   const record = value as SessionRecord;
-  if (record.v !== 1) return { ok: false, reason: `version ${String(record.v)}` };
+  const version: unknown = record.v;
+  if (version !== RECORD_VERSION) {
+    const newer = typeof version === 'number' && version > RECORD_VERSION ? { newer: version } : {};
+    return { ok: false, reason: `version ${String(version)}`, ...newer };
+  }
   if (!Number.isSafeInteger(record.seq) || record.seq < 1) return { ok: false, reason: 'no seq' };
   if (typeof record.type !== 'string' || typeof record.data !== 'object' || record.data === null) {
     return { ok: false, reason: 'no type or data' };

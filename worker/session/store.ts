@@ -10,7 +10,8 @@ export interface SessionStore {
   readonly name: string;
   /**
    * Writes the record and resolves when the system has it (a killed process loses nothing), with `durable` when
-   * it and all records before it are on disk. Calls must not overlap. Rejects with a StoreError.
+   * it and all records before it are on disk. Gives the record as it is read back from its line, so that whoever
+   * goes on with it holds what a reader of the log will have. Calls must not overlap. Rejects with a StoreError.
    */
   append<T extends RecordType>(
     type: T,
@@ -20,14 +21,26 @@ export interface SessionStore {
   close(): Promise<void>;
 }
 
-/** `busy`: another process writes this session. `lost`: a later writer took it over. `storage`: everything else. */
+/**
+ * `busy`: another process writes this session. `lost`: a later writer took it over. `newer`: a later version of this
+ * program wrote it. `storage`: everything else.
+ */
 export class StoreError extends Error {
-  readonly code: 'busy' | 'lost' | 'storage';
+  readonly code: 'busy' | 'lost' | 'newer' | 'storage';
 
   constructor(code: StoreError['code'], message: string) {
     super(message);
     this.code = code;
   }
+}
+
+/** Refuses a log that this version does not understand, before anything is written to it. */
+export function refuseNewer({ newer }: { newer: number | null }, name: string): void {
+  if (newer === null) return;
+  throw new StoreError(
+    'newer',
+    `${name} holds records of version ${newer}: a later version of djinn wrote them`,
+  );
 }
 
 /** One record, LF included, may have at most this many bytes. */
