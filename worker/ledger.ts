@@ -109,14 +109,15 @@ function deriveTurn(
   request: RequestData,
 ): BodyDigest {
   const [head, tail] = bodyFrame(request, conversation.context);
-  let prefix = prefixes.get(head);
+  const key = `${request.rendering ?? 1} ${head}`;
+  let prefix = prefixes.get(key);
   let fresh = messagesFrom(conversation, prefix?.entries ?? 0);
   const writes = ownOf(request, fresh.flat());
   const isKnown = prefix !== undefined && [...writes].every((field) => prefix?.own.has(field));
   if (prefix === undefined || !isKnown || isStale(prefix, conversation)) {
     fresh = messagesFrom(conversation, 0);
     prefix = beginPrefix(conversation, head, ownOf(request, fresh.flat()));
-    prefixes.set(head, prefix);
+    prefixes.set(key, prefix);
   }
   // The last entry may still get results: it is hashed anew each time.
   for (const messages of fresh.slice(0, -1)) feed(prefix, messages);
