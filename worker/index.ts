@@ -13,6 +13,7 @@ export {
   toolCallChunk,
   usageChunk,
 } from './fake-openai/chunks.ts';
+export { FAULT_KINDS, type FaultKind, type FaultOptions } from './fake-openai/faults.ts';
 export { cut, httpError, type Reply, reset, type Step, stall } from './fake-openai/reply.ts';
 export type { FakeOpenAI, FakeOptions, FakeRequest, Script } from './fake-openai/server.ts';
 export type { Denial, Guard, GuardedCall } from './guards.ts';

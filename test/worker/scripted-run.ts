@@ -1,8 +1,23 @@
 // One prompt against a scripted model, and what came of it.
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import { type FakeOpenAI, type FakeOptions, type Script, startFakeOpenAI } from '../../worker/index.ts';
-import { makeFolder, runWorker, terminal, type WorkerEnd } from './worker-process.ts';
+import {
+  type FakeOpenAI,
+  type FakeOptions,
+  type RunOptions,
+  run,
+  type Script,
+  startFakeOpenAI,
+  type WorkerEvent,
+} from '../../worker/index.ts';
+import {
+  type LogLine,
+  makeFolder,
+  readSession,
+  runWorker,
+  terminal,
+  type WorkerEnd,
+} from './worker-process.ts';
 
 /** A fake model server that is stopped after the test. */
 export async function startFake(t: TestContext, script: Script, options?: FakeOptions): Promise<FakeOpenAI> {
@@ -43,3 +58,44 @@ export function errorCode(end: WorkerEnd): string {
   assert.equal(end.code, 1);
   return last.type === 'error' ? last.code : '';
 }
+
+/** What came of a run in this process. */
+export interface Ran {
+  events: WorkerEvent[];
+  /** The final text, or the code of the error. */
+  outcome: string;
+  records: LogLine[];
+  /** What was logged at `warn` and above. */
+  warnings: string[];
+  home: string;
+}
+
+/** Runs one prompt on session `s` in this process: much cheaper than a process where that is not the point. */
+export async function runHere(
+  t: TestContext,
+  baseUrl: string,
+  options: Partial<RunOptions> & { home?: string } = {},
+): Promise<Ran> {
+  const home = options.home ?? makeFolder(t);
+  const events: WorkerEvent[] = [];
+  const warnings: string[] = [];
+  for await (const one of run({
+    prompt: 'hello',
+    sessionId: 's',
+    models: [{ id: 'm', baseUrl }],
+    cwd: home,
+    session: { provider: 'file', dir: `${home}/sessions` },
+    log: (level, message, fields) => {
+      if (level !== 'info') warnings.push(`${message} ${JSON.stringify(fields)}`);
+    },
+    ...options,
+  }))
+    events.push(one);
+  const last = terminal(events);
+  const outcome = last.type === 'done' ? last.text : last.type === 'error' ? last.code : '';
+  return { events, outcome, records: readSession(home, 's'), warnings, home };
+}
+
+/** The texts of the answer as they were streamed, without reasoning. */
+export const textsOf = (events: readonly WorkerEvent[]): string[] =>
+  events.flatMap((one) => (one.type === 'token' && one.reasoning !== true ? [one.text] : []));

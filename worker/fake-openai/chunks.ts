@@ -46,15 +46,52 @@ type Choice = { delta?: { tool_calls?: unknown }; finish_reason?: unknown };
 const choicesOf = (chunk: Chunk): Choice[] =>
   Array.isArray(chunk.choices) ? (chunk.choices as Choice[]) : [];
 
-/** Adds what a well-behaved server would send too: a finish, usage. What the chunks bring themselves is kept. */
-export function completeChunks(chunks: readonly Chunk[], promptTokens: number): Chunk[] {
+/**
+ * Adds what a well-behaved server would send too: the role, a finish, usage when `promptTokens` is not null. What the
+ * chunks bring themselves is kept.
+ */
+export function completeChunks(chunks: readonly Chunk[], promptTokens: number | null): Chunk[] {
   const choices = chunks.flatMap(choicesOf);
-  const complete = [...chunks];
+  const complete = [deltaChunk({ role: 'assistant', content: '' }), ...chunks];
   if (!choices.some((choice) => typeof choice?.finish_reason === 'string')) {
     const calls = choices.some((choice) => choice?.delta?.tool_calls !== undefined);
     complete.push(finishChunk(calls ? 'tool_calls' : 'stop'));
   }
   const hasUsage = chunks.some((chunk) => chunk.usage !== undefined && chunk.usage !== null);
-  if (!hasUsage) complete.push(usageChunk(promptTokens, Math.max(1, chunks.length)));
+  if (!hasUsage && promptTokens !== null) complete.push(usageChunk(promptTokens, Math.max(1, chunks.length)));
   return complete;
+}
+
+type CallPiece = { index: number; function?: { name?: string; arguments?: string } };
+type MessagePiece = { content?: unknown; reasoning_content?: unknown; tool_calls?: CallPiece[] };
+
+const joined = (pieces: MessagePiece[], field: 'content' | 'reasoning_content'): string =>
+  pieces.map((piece) => (typeof piece[field] === 'string' ? piece[field] : '')).join('');
+
+/** The chunks as one answer, for a request that asked for no stream. */
+export function wholeCompletion(chunks: readonly Chunk[], promptTokens: number): Record<string, unknown> {
+  const complete = completeChunks(chunks, promptTokens);
+  const choices = complete.flatMap(choicesOf);
+  const pieces = choices.map((choice) => (choice.delta ?? {}) as MessagePiece);
+  const calls = new Map<number, Record<string, unknown>>();
+  for (const { index, ...piece } of pieces.flatMap((one) => one.tool_calls ?? [])) {
+    const before = calls.get(index) as { function: { name: string; arguments: string } } | undefined;
+    if (before === undefined) calls.set(index, { ...piece, function: { ...piece.function } });
+    else before.function.arguments += piece.function?.arguments ?? '';
+  }
+  const reasoning = joined(pieces, 'reasoning_content');
+  const message = {
+    role: 'assistant',
+    content: joined(pieces, 'content') || null,
+    ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+    ...(calls.size === 0 ? {} : { tool_calls: [...calls.values()] }),
+  };
+  const finish = choices.findLast((choice) => typeof choice.finish_reason === 'string')?.finish_reason;
+  const usage = complete.findLast((chunk) => chunk.usage !== undefined)?.usage;
+  return {
+    ...frame,
+    object: 'chat.completion',
+    choices: [{ index: 0, message, finish_reason: finish }],
+    usage,
+  };
 }

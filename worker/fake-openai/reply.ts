@@ -1,7 +1,7 @@
 // What the fake server answers to one request, and how that is written: event by event or byte by byte.
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Chunk, completeChunks } from './chunks.ts';
+import { type Chunk, completeChunks, wholeCompletion } from './chunks.ts';
 
 /** One step of a byte script: bytes in one write, a pause, or the end of the connection. */
 export type Step = string | Buffer | { pauseMs: number } | { cut: 'reset' | 'fin' };
@@ -95,18 +95,26 @@ async function writeWire(response: ServerResponse, steps: readonly Step[], hold:
   if (!hold) socket.end();
 }
 
-function eventsOf(reply: Reply, promptTokens: number): string[] {
+/** What the request asked for, as far as it shapes an answer. */
+export interface Asked {
+  promptTokens: number;
+  stream: boolean;
+  /** The stream is to end in a chunk with usage. */
+  usage: boolean;
+}
+
+function eventsOf(reply: Reply, asked: Asked): string[] {
   const items = reply.sse ?? [];
   const texts = items.filter((item) => typeof item === 'string');
   if (reply.complete === false || texts.length > 0) {
     return items.map((item) => `data: ${typeof item === 'string' ? item : JSON.stringify(item)}\n\n`);
   }
-  const chunks = completeChunks(items as Chunk[], promptTokens);
+  const chunks = completeChunks(items as Chunk[], asked.usage ? asked.promptTokens : null);
   return [...chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`), 'data: [DONE]\n\n'];
 }
 
-async function writeEvents(response: ServerResponse, reply: Reply, promptTokens: number): Promise<boolean> {
-  const events = eventsOf(reply, promptTokens);
+async function writeEvents(response: ServerResponse, reply: Reply, asked: Asked): Promise<boolean> {
+  const events = eventsOf(reply, asked);
   const { pauseMs = 0 } = reply;
   if (pauseMs === 0) {
     await write(response, events.join(''));
@@ -118,8 +126,16 @@ async function writeEvents(response: ServerResponse, reply: Reply, promptTokens:
   );
 }
 
-/** Writes the whole reply. `promptTokens` is what an added usage chunk says. */
-export async function sendReply(response: ServerResponse, reply: Reply, promptTokens: number): Promise<void> {
+/** A scripted stream as one JSON answer, for a request that asked for no stream. */
+function unstreamed(reply: Reply, { stream, promptTokens }: Asked): Reply {
+  const { sse, ...rest } = reply;
+  if (stream || sse === undefined || sse.some((item) => typeof item === 'string')) return reply;
+  return { ...rest, json: wholeCompletion(sse as Chunk[], promptTokens) };
+}
+
+/** Writes the whole reply. */
+export async function sendReply(response: ServerResponse, scripted: Reply, asked: Asked): Promise<void> {
+  const reply = unstreamed(scripted, asked);
   response.socket?.setNoDelay(true);
   if (reply.fault === 'stall') return;
   if (reply.fault === 'reset') return cutConnection(response, 'reset');
@@ -129,7 +145,7 @@ export async function sendReply(response: ServerResponse, reply: Reply, promptTo
   response.writeHead(reply.status ?? 200, { 'content-type': type, ...reply.headers });
   let open = true;
   if (reply.raw !== undefined) open = await writeSteps(response, reply.raw);
-  else if (reply.sse !== undefined) open = await writeEvents(response, reply, promptTokens);
+  else if (reply.sse !== undefined) open = await writeEvents(response, reply, asked);
   else await write(response, reply.body ?? (reply.json === undefined ? '' : JSON.stringify(reply.json)));
   if (open && reply.hold !== true) response.end();
 }

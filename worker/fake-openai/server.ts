@@ -1,5 +1,7 @@
 // A scripted server that speaks the chat completions API, for tests: records every request, refuses those that break
 // the rules, and answers what its script says. Never used by a run.
+
+import { isUtf8 } from 'node:buffer';
 import {
   createServer,
   type IncomingHttpHeaders,
@@ -8,12 +10,15 @@ import {
   type ServerResponse,
 } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { createFaults, type FaultKind, type FaultOptions, faultReply } from './faults.ts';
 import { type Reply, sendReply } from './reply.ts';
 import { findProblems } from './strict.ts';
 
 export interface FakeRequest {
-  /** Counts from 0. */
+  /** Counts all requests from 0. */
   index: number;
+  /** Counts from 0 the requests that the script answers: not those that broke a rule or met a fault. */
+  step: number;
   method: string;
   path: string;
   headers: IncomingHttpHeaders;
@@ -26,6 +31,8 @@ export interface FakeRequest {
   arrivedMs: number;
   /** Rules that the request breaks; it was answered with 400 when there are any. */
   problems: string[];
+  /** The fault that it met, in the seeded mode. */
+  fault: FaultKind | null;
 }
 
 /** Gives the reply to a request; a list gives them in order, and its last one again and again. */
@@ -37,6 +44,8 @@ export interface FakeOptions {
   port?: number;
   /** False: requests that break the rules are answered like others. */
   strict?: boolean;
+  /** Faults drawn from a seed, in between the answers of the script. */
+  faults?: FaultOptions;
 }
 
 export interface FakeOpenAI {
@@ -49,10 +58,10 @@ export interface FakeOpenAI {
   stop(): Promise<void>;
 }
 
-async function readBody(request: IncomingMessage): Promise<string> {
+async function readBody(request: IncomingMessage): Promise<Buffer> {
   const parts: Buffer[] = [];
   for await (const part of request as AsyncIterable<Buffer>) parts.push(part);
-  return Buffer.concat(parts).toString('utf8');
+  return Buffer.concat(parts);
 }
 
 function parse(text: string): unknown {
@@ -66,7 +75,7 @@ function parse(text: string): unknown {
 async function answer(script: Script, request: FakeRequest): Promise<Reply> {
   if (typeof script === 'function') return script(request);
   return (
-    script[Math.min(request.index, script.length - 1)] ?? {
+    script[Math.min(request.step, script.length - 1)] ?? {
       status: 500,
       json: { error: { message: 'no script' } },
     }
@@ -81,21 +90,32 @@ function listen(server: Server, { socketPath, port = 0 }: FakeOptions): Promise<
   });
 }
 
+/** Every rule that the body breaks. */
+function judge(bytes: Buffer, body: unknown): string[] {
+  return isUtf8(bytes) ? findProblems(body) : ['the body is not UTF-8'];
+}
+
 /**
  * Starts the server. Requests that break the rules of the API (see strict.ts) are answered with 400 before the
- * script is asked, unless `strict` is false. A script that throws answers 500.
+ * script is asked, unless `strict` is false; with `faults` some others meet a fault instead. A script that throws
+ * answers 500.
  */
 export async function startFakeOpenAI(script: Script, options: FakeOptions = {}): Promise<FakeOpenAI> {
   let current = script;
+  let steps = 0;
   const requests: FakeRequest[] = [];
   const sockets = new Set<Socket>();
+  const nextFault = options.faults === undefined ? (): null => null : createFaults(options.faults);
   const handle = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
     const { method = '', url = '', headers } = incoming;
-    const text = await readBody(incoming);
-    const body = parse(text);
-    const problems = options.strict === false ? [] : findProblems(body);
-    const request = {
+    const bytes = await readBody(incoming);
+    const text = bytes.toString('utf8');
+    const body = parse(text) as FakeRequest['body'];
+    const problems = options.strict === false ? [] : judge(bytes, body);
+    const fault = problems.length > 0 ? null : nextFault();
+    const request: FakeRequest = {
       index: requests.length,
+      step: steps,
       method,
       path: url,
       headers,
@@ -103,14 +123,18 @@ export async function startFakeOpenAI(script: Script, options: FakeOptions = {})
       body,
       arrivedMs: Date.now(),
       problems,
+      fault,
     };
     requests.push(request);
-    const refused = {
-      status: 400,
-      json: { error: { message: `STRICT: ${problems.join('; ')}`, type: 'invalid_request_error' } },
+    const asked = {
+      promptTokens: Math.ceil(text.length / 4),
+      stream: body?.stream === true,
+      usage: body?.stream_options?.include_usage === true,
     };
-    const reply = problems.length > 0 ? refused : await answer(current, request);
-    await sendReply(response, reply, Math.ceil(text.length / 4));
+    if (problems.length > 0) return sendReply(response, refusal(problems), asked);
+    if (fault !== null) return sendReply(response, faultReply(fault, request.index), asked);
+    steps += 1;
+    return sendReply(response, await answer(current, request), asked);
   };
   const server = createServer((incoming, response) => {
     response.on('error', () => {}); // The client may go away at any point; that is often the test.
@@ -125,12 +149,8 @@ export async function startFakeOpenAI(script: Script, options: FakeOptions = {})
     socket.on('close', () => sockets.delete(socket));
   });
   await listen(server, options);
-  const { socketPath } = options;
   return {
-    baseUrl:
-      socketPath === undefined
-        ? `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`
-        : `unix:${socketPath}:/v1`,
+    baseUrl: addressOf(server, options),
     requests,
     setScript(next) {
       current = next;
@@ -141,4 +161,14 @@ export async function startFakeOpenAI(script: Script, options: FakeOptions = {})
         for (const socket of sockets) socket.destroy();
       }),
   };
+}
+
+const refusal = (problems: string[]): Reply => ({
+  status: 400,
+  json: { error: { message: `STRICT: ${problems.join('; ')}`, type: 'invalid_request_error' } },
+});
+
+function addressOf(server: Server, { socketPath }: FakeOptions): string {
+  if (socketPath !== undefined) return `unix:${socketPath}:/v1`;
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
 }
