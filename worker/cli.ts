@@ -18,6 +18,7 @@ const EXIT_USAGE = 2;
 const SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 /** After a signal: how long the run may take to end, and how long the reader may take the last lines. */
 const SIGNAL_LIMIT_MS = 15_000;
+const SAME_SIGNAL_MS = 2000;
 const LAST_LINES_MS = 3000;
 /** How long handles that nobody closed may hold the loop open at the end. */
 const LOOP_LIMIT_MS = 500;
@@ -40,6 +41,7 @@ interface Stop {
 
 function watchStops(): Stop {
   const controller = new AbortController();
+  let stoppedMs = 0;
   const stop: Stop = {
     signal: controller.signal,
     exitCode: null,
@@ -50,7 +52,10 @@ function watchStops(): Stop {
   };
   for (const [name, code] of Object.entries(SIGNALS)) {
     process.on(name, () => {
+      // A terminal and a parent that passes it on send one signal twice; only a later one is a wish to hurry.
+      if (stop.exitCode !== null && Date.now() - stoppedMs < SAME_SIGNAL_MS) return;
       if (stop.exitCode !== null) process.exit(stop.exitCode);
+      stoppedMs = Date.now();
       const end = name === 'SIGINT' ? 'interrupted' : 'terminated';
       stop.abort(new RunError(end, `stopped by ${name}`), code);
       setTimeout(() => process.exit(code), SIGNAL_LIMIT_MS).unref();
@@ -104,6 +109,19 @@ async function promptOptions(command: Command & { kind: 'prompt' }, stop: Stop):
   };
 }
 
+/** A reader that takes nothing must not keep a run that is to end. */
+function roomOrStop(room: Promise<void>, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    if (signal.aborted) done();
+    else signal.addEventListener('abort', done);
+    void room.then(done);
+  });
+}
+
 /** Runs and writes the events; gives the exit code. */
 async function runCommand(command: Command, stop: Stop, writer: LineWriter): Promise<number> {
   let options: RunOptions;
@@ -117,7 +135,7 @@ async function runCommand(command: Command, stop: Stop, writer: LineWriter): Pro
   for await (const event of run({ ...options, signal: stop.signal, log })) {
     last = event;
     const room = writer.write(JSON.stringify(event));
-    if (room !== undefined) await room;
+    if (room !== undefined) await roomOrStop(room, stop.signal);
   }
   if (last?.type === 'done') return 0;
   if (last?.type === 'error') log('error', last.message, { code: last.code });

@@ -11,8 +11,9 @@ import { openOutputPipe } from './output-pipe.ts';
 import { readGroup } from './process-table.ts';
 import type { LeftProcess } from './types.ts';
 
-/** Between TERM and KILL. */
+/** Between TERM and KILL: at a timeout, and for a run that must be gone within a second. */
 const TERM_GRACE_MS = 1000;
+const CANCEL_GRACE_MS = 250;
 const POLL_MS = 50;
 /** For the rest of a group that the kernel kills for memory. */
 const DYING_LIMIT_MS = 500;
@@ -147,7 +148,8 @@ async function waitForEnd(
   if (cause === 'exited') return cause;
   processes.signal('SIGTERM');
   processes.signal('SIGCONT');
-  for (const endMs = Date.now() + TERM_GRACE_MS; Date.now() < endMs && processes.find().length > 0; ) {
+  const graceMs = cause === 'cancelled' ? CANCEL_GRACE_MS : TERM_GRACE_MS;
+  for (const endMs = Date.now() + graceMs; Date.now() < endMs && processes.find().length > 0; ) {
     await sleep(POLL_MS);
   }
   // A process in an uninterruptible wait survives even KILL: the call returns all the same.
