@@ -1,14 +1,17 @@
 // The process around one run: command line in, events out, signals, exit code. The only file of the worker that ends
 // the process, installs signal handlers or writes to stdout.
-import { readFileSync, writeSync } from 'node:fs';
+import { writeSync } from 'node:fs';
 import { type Command, readArguments, USAGE, UsageError } from './arguments.ts';
+import { isCommand, runCommand } from './commands/index.ts';
+import type { CommandPorts } from './commands/ports.ts';
 import { isRetryable } from './error-codes.ts';
 import { RunError } from './failure.ts';
 import { JobError, readJob } from './job-input.ts';
+import { promptOptions } from './prompt-options.ts';
 import type { WorkerEvent } from './protocol.ts';
 import { run } from './run.ts';
 import type { Log, RunOptions } from './run-options.ts';
-import { readSettings, SettingsError } from './settings.ts';
+import { SettingsError, sessionDir } from './settings.ts';
 import { readStdin } from './stdin.ts';
 import { createLineWriter, type LineWriter } from './stdout.ts';
 import { version } from './version.ts';
@@ -77,38 +80,6 @@ function readInput(toEnd: boolean, stop: Stop): Promise<string> {
   return Promise.race([readStdin(toEnd), stopped]);
 }
 
-function readPromptFile(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (error) {
-    throw new UsageError(`cannot read the system prompt: ${(error as Error).message}`);
-  }
-}
-
-async function promptOptions(command: Command & { kind: 'prompt' }, stop: Stop): Promise<RunOptions> {
-  const settings = readSettings(process.env, command);
-  // What a tool inherits must not hold a key.
-  for (const name of settings.secretVariables) delete process.env[name];
-  const prompt = command.prompt === '-' ? await readInput(true, stop) : command.prompt;
-  const { sessionId, cwd, allow, deny, systemPromptFile } = command;
-  const { models, sessionDir, coolingFile, idleTimeoutMs, queueTimeoutMs } = settings;
-  return {
-    models,
-    idleTimeoutMs,
-    queueTimeoutMs,
-    ...(coolingFile === null ? {} : { coolingFile }),
-    redo: command.redo,
-    readOnly: command.readOnly,
-    budget: command.budget,
-    tools: { ...(allow === undefined ? {} : { allow }), ...(deny === undefined ? {} : { deny }) },
-    session: { provider: 'file', ...(sessionDir === null ? {} : { dir: sessionDir }) },
-    ...(prompt === undefined ? {} : { prompt }),
-    ...(sessionId === undefined ? {} : { sessionId }),
-    ...(cwd === undefined ? {} : { cwd }),
-    ...(systemPromptFile === undefined ? {} : { systemPrompt: readPromptFile(systemPromptFile) }),
-  };
-}
-
 /** A reader that takes nothing must not keep a run that is to end. */
 function roomOrStop(room: Promise<void>, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
@@ -123,11 +94,13 @@ function roomOrStop(room: Promise<void>, signal: AbortSignal): Promise<void> {
 }
 
 /** Runs and writes the events; gives the exit code. */
-async function runCommand(command: Command, stop: Stop, writer: LineWriter): Promise<number> {
+async function runPrompt(command: Command, stop: Stop, writer: LineWriter): Promise<number> {
   let options: RunOptions;
   try {
     options =
-      command.kind === 'prompt' ? await promptOptions(command, stop) : readJob(await readInput(false, stop));
+      command.kind === 'prompt'
+        ? await promptOptions(command, () => readInput(true, stop))
+        : readJob(await readInput(false, stop));
   } catch (error) {
     return failBeforeRun(error, command, writer);
   }
@@ -177,21 +150,38 @@ function endProcess(exitCode: number): void {
   setTimeout(() => process.exit(exitCode), LOOP_LIMIT_MS).unref();
 }
 
+/** A command line without a command's name; gives the exit code. */
+async function runWords(words: readonly string[], stop: Stop, writer: LineWriter): Promise<number> {
+  const command = readCommand(words, writer);
+  if (typeof command === 'number') return command;
+  if (command.kind === 'prompt' || command.kind === 'job') return runPrompt(command, stop, writer);
+  writeSync(1, command.kind === 'help' ? USAGE : `${version}\n`);
+  return 0;
+}
+
+function commandPorts(stop: Stop, writer: LineWriter): CommandPorts {
+  return {
+    async out(text) {
+      const room = writer.write(text.replace(/\n$/, ''));
+      if (room !== undefined) await roomOrStop(room, stop.signal);
+    },
+    say: (text) => void writeSync(2, `${text}\n`),
+    dir: sessionDir(process.env),
+    signal: stop.signal,
+  };
+}
+
 /** Runs the command line and ends the process. Exit codes: see USAGE. */
 export async function main(words: readonly string[]): Promise<void> {
   const stop = watchStops();
   const writer = createLineWriter(() =>
     stop.abort(new RunError('output_closed', 'nobody reads the events'), EXIT_FAILED),
   );
-  const command = readCommand(words, writer);
-  let code: number;
-  if (typeof command === 'number') code = command;
-  else if (command.kind === 'help' || command.kind === 'version') {
-    writeSync(1, command.kind === 'help' ? USAGE : `${version}\n`);
-    code = 0;
-  } else {
-    code = await runCommand(command, stop, writer);
-  }
+  const [name] = words;
+  const code =
+    name !== undefined && isCommand(name)
+      ? await runCommand(name, words.slice(1), commandPorts(stop, writer))
+      : await runWords(words, stop, writer);
   // A run that came to its end before the signal could stop it is done; any other ends with the signal's code.
   const exitCode = code === 0 ? 0 : (stop.exitCode ?? code);
   if (stop.exitCode !== null) setTimeout(() => process.exit(exitCode), LAST_LINES_MS).unref();

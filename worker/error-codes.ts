@@ -34,6 +34,7 @@ export const ERROR_CODES = {
   model_malformed: ['the answer cannot be understood', true],
   model_empty: ['the answer was empty', true],
   model_bad_request: ['the provider refuses the request', false],
+  no_end: ['in a replay: the recorded run has no end; its process died or still runs', true],
   internal: ['a defect; the log has more', false],
 } as const satisfies Record<string, readonly [meaning: string, retryable: boolean]>;
 

@@ -1,6 +1,6 @@
 // One agent run as a stream of events. Never ends the process, writes to stdout or touches signals; several runs may
 // go on in one process.
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { checkBudget, createSpending } from './budget.ts';
 import { type Channel, createChannel } from './channel.ts';
@@ -15,6 +15,7 @@ import type { RunContext } from './run-context.ts';
 import type { RunOptions } from './run-options.ts';
 import { openDescriptorStore } from './session/descriptors.ts';
 import { openFileStore } from './session/file.ts';
+import { newSessionId } from './session/new-id.ts';
 import type { SessionRecord } from './session/record.ts';
 import type { SessionStore } from './session/store.ts';
 import { runSession, type SessionRun } from './session-run.ts';
@@ -22,15 +23,6 @@ import { readSettings, sessionDir } from './settings.ts';
 
 /** Shared by the runs of a process: a model that is down is not asked first by each of them. */
 const cooling: Cooling = new Map();
-
-function newSessionId(): string {
-  try {
-    // Loading `node:crypto` for one id costs 5 ms before the first event.
-    return readFileSync('/proc/sys/kernel/random/uuid', 'utf8').trim();
-  } catch {
-    return `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}${Math.random().toString(36).slice(2)}`;
-  }
-}
 
 function checkCwd(cwd: string | undefined): string {
   try {

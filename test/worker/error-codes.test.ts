@@ -34,6 +34,7 @@ test('every code that the source gives is in the table, and every code of the ta
   // A RunError takes a code of the table only, and failure.ts maps all other errors to one: both are checked by types.
   for (const text of texts) {
     for (const [, code] of text.matchAll(/new RunError\(\s*'([a-z_]+)'/g)) given.add(code as string);
+    for (const [, code] of text.matchAll(/'([a-z_]+)' satisfies ErrorCode/g)) given.add(code as string);
   }
   const failure = readFileSync(join(worker, 'failure.ts'), 'utf8');
   for (const [, code] of failure.matchAll(/(?::|\?) '([a-z_]+)'/g)) given.add(code as string);

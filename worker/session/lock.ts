@@ -58,6 +58,22 @@ function isAlive(holder: Holder, self: Holder): boolean {
   return holder.startTicks === '' || startTicks(holder.pid) === holder.startTicks;
 }
 
+function ourselves(): Holder {
+  return {
+    epoch: 1,
+    pid: process.pid,
+    startTicks: startTicks(process.pid),
+    bootId: readText('/proc/sys/kernel/random/boot_id'),
+    pidNamespace: readLink('/proc/self/ns/pid'),
+  };
+}
+
+/** True while a live process that this one can see holds the lock. Takes nothing. */
+export function isLocked(path: string): boolean {
+  const found = readLink(path);
+  return found !== '' && isAlive(parse(found), ourselves());
+}
+
 /**
  * Takes the lock at `path`. Throws a StoreError `busy` while another live process of this machine holds it; the lock
  * of a dead holder is taken over at a higher epoch.
@@ -65,13 +81,7 @@ function isAlive(holder: Holder, self: Holder): boolean {
 export function lockSession(path: string): SessionLock {
   // Tells two openings by one process apart; not a secret, so `node:crypto` (5 ms) is not loaded for it.
   const token = `${process.hrtime.bigint().toString(36)}${Math.random().toString(36).slice(2)}`;
-  const self: Holder = {
-    epoch: 1,
-    pid: process.pid,
-    startTicks: startTicks(process.pid),
-    bootId: readText('/proc/sys/kernel/random/boot_id'),
-    pidNamespace: readLink('/proc/self/ns/pid'),
-  };
+  const self = ourselves();
   let mine = format(self, token);
   for (let tries = 0; tries < 20; tries += 1) {
     try {

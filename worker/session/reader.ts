@@ -42,7 +42,7 @@ function claimedSeq(line: Buffer): number {
  * `seq` that does not rise are left out and reported, and reading goes on. What to do about records of a later
  * version is the caller's to decide; nothing may be appended after them.
  */
-export function readLog(fd: number, onRecord: (record: SessionRecord) => void): ReadLog {
+export function readLog(fd: number, onRecord: (record: SessionRecord, line: Buffer) => void): ReadLog {
   const log: ReadLog = {
     lastSeq: 0,
     records: 0,
@@ -64,7 +64,7 @@ export function readLog(fd: number, onRecord: (record: SessionRecord) => void): 
     if (parsed.ok) {
       log.lastSeq = parsed.record.seq;
       log.records += 1;
-      onRecord(parsed.record);
+      onRecord(parsed.record, line);
     }
     return true;
   };
