@@ -74,7 +74,7 @@ export interface Ran {
 export async function runHere(
   t: TestContext,
   baseUrl: string,
-  options: Partial<RunOptions> & { home?: string } = {},
+  options: Partial<RunOptions> & { home?: string; onEvent?: (event: WorkerEvent) => void } = {},
 ): Promise<Ran> {
   const home = options.home ?? makeFolder(t);
   const events: WorkerEvent[] = [];
@@ -89,8 +89,10 @@ export async function runHere(
       if (level !== 'info') warnings.push(`${message} ${JSON.stringify(fields)}`);
     },
     ...options,
-  }))
+  })) {
     events.push(one);
+    options.onEvent?.(one);
+  }
   const last = terminal(events);
   const outcome = last.type === 'done' ? last.text : last.type === 'error' ? last.code : '';
   return { events, outcome, records: readSession(home, 's'), warnings, home };
