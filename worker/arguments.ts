@@ -1,6 +1,6 @@
 // The command line: from words to what was asked for. Pure; reads no file and no environment.
 import { parseArgs } from 'node:util';
-import type { Budget } from './budget.ts';
+import type { Budget } from './run-options.ts';
 
 export const USAGE = `djinn - one headless agent run: NDJSON events on stdout, log on stderr
 

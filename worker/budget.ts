@@ -2,17 +2,7 @@
 import { RunError } from './failure.ts';
 import type { Answer } from './models/answer.ts';
 import { ModelError } from './models/errors.ts';
-
-export interface Budget {
-  /** Requests to models, repeated ones and those for summaries included. */
-  requests?: number;
-  /** Input and output tokens as the providers report them; estimated where one reports none. */
-  tokens?: number;
-  /** Milliseconds from the start of the run; the request or tool in hand is ended. */
-  wallMs?: number;
-  /** Rounds in a row with the same calls and the same results; default 40. Then the run ends with `tool_loop`. */
-  repeats?: number;
-}
+import type { Budget } from './run-options.ts';
 
 /** setTimeout fires at once for more. */
 const MAX_WALL_MS = 2 ** 31 - 1;

@@ -1,7 +1,6 @@
 // What the package offers to other programs. Loads the fake server only when it is asked for.
 import type { FakeOpenAI, FakeOptions, Script } from './fake-openai/server.ts';
 
-export type { Budget } from './budget.ts';
 export { ERROR_CODES, type ErrorCode } from './error-codes.ts';
 export {
   argumentsChunk,
@@ -19,7 +18,7 @@ export type { FakeOpenAI, FakeOptions, FakeRequest, Script } from './fake-openai
 export type { Denial, Guard, GuardedCall } from './guards.ts';
 export * from './protocol.ts';
 export { run } from './run.ts';
-export type { Log, Redo, RunOptions, ToolFilter } from './run-options.ts';
+export type { Budget, Log, Redo, RunOptions, ToolFilter } from './run-options.ts';
 export type { Tool, ToolContext, ToolOutcome } from './tools/types.ts';
 
 /** Starts a scripted model server; see `Script` for what it answers. */

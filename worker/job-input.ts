@@ -1,7 +1,6 @@
 // The job line of a supervisor: checks its form and turns it into the options of a run. Pure.
-import type { Budget } from './budget.ts';
 import { PROTOCOL_VERSION, type PromptImage } from './protocol.ts';
-import type { RunOptions } from './run-options.ts';
+import type { Budget, RunOptions } from './run-options.ts';
 import { readModelEntry } from './settings.ts';
 
 /** A job line that cannot be run; the message names the field. */

@@ -1,5 +1,4 @@
 // What an embedding program may ask of a run. Types only.
-import type { Budget } from './budget.ts';
 import type { Guard } from './guards.ts';
 import type { ModelSource } from './model-source.ts';
 import type { ModelEntry, PromptImage } from './protocol.ts';
@@ -15,6 +14,18 @@ export type Redo = 'auto' | 'always' | 'never';
 export interface ToolFilter {
   allow?: string[];
   deny?: string[];
+}
+
+/** What one run may spend. */
+export interface Budget {
+  /** Requests to models, repeated ones and those for summaries included. */
+  requests?: number;
+  /** Input and output tokens as the providers report them; estimated where one reports none. */
+  tokens?: number;
+  /** Milliseconds from the start of the run; the request or tool in hand is ended. */
+  wallMs?: number;
+  /** Rounds in a row with the same calls and the same results; default 40. Then the run ends with `tool_loop`. */
+  repeats?: number;
 }
 
 export interface RunOptions {
