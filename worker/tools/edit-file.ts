@@ -69,6 +69,10 @@ export const editFileTool = defineTool<Arguments>({
       const replacements = await withFileLock(place.realPath, async () => {
         const { bytes, stat } = await readForEdit(args.path, bounds);
         const edited = applyEdits(bytes, edits);
+        // Two texts that differ in line endings only: the file keeps its own.
+        if (edited.bytes.equals(bytes)) {
+          throw new ToolError('the edit changes nothing: line endings stay as they are in the file');
+        }
         if (signal.aborted) throw new ToolError('cancelled; nothing was changed');
         await replaceFile(place, edited.bytes, (now) => {
           if (now?.ino !== stat.ino || now.mtimeMs !== stat.mtimeMs || now.size !== stat.size) {

@@ -16,7 +16,8 @@ export const readFileTool = defineTool<Arguments>({
   name: 'read_file',
   description:
     `Reads a text file: ${DEFAULT_LINES} lines or 50 KiB at most, whichever comes first; a note in brackets at the ` +
-    'end says where to go on. Bytes that are not UTF-8 are shown as U+FFFD. Only inside the working directory and /tmp.',
+    'end says where to go on. Bytes that are not UTF-8 are shown as U+FFFD, binary files are refused. Only inside ' +
+    'the working directory and /tmp.',
   parameters: {
     type: 'object',
     properties: {
@@ -51,6 +52,21 @@ export const readFileTool = defineTool<Arguments>({
   },
 });
 
+/** Whole lines of text may hold a stray NUL; where a tenth of the bytes is no text, the rest is none either. */
+const BINARY_SHARE = 0.1;
+
+function refuseBinary(path: string, firstLine: number, bytes: Buffer): void {
+  if (!bytes.includes(0)) return;
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
+  const strange = bytes.toString('utf8').match(/[\0-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]/g)?.length ?? 0;
+  if (strange < bytes.length * BINARY_SHARE) return;
+  const isUtf16 = firstLine === 1 && ['fffe', 'feff'].includes(bytes.toString('hex', 0, 2));
+  const remedy = isUtf16
+    ? 'it is UTF-16; convert it with iconv'
+    : 'use read_image for an image, bash (file, xxd, strings) for others';
+  throw new ToolError(`${path} is a binary file: ${remedy}`);
+}
+
 function render(path: string, firstLine: number, range: LineRange): string {
   if (range.bytes.length === 0) {
     if (range.linesBefore === 0 && firstLine === 1) return `[${path} is empty]`;
@@ -58,6 +74,7 @@ function render(path: string, firstLine: number, range: LineRange): string {
     return `[line ${firstLine} is past the end: ${path} has ${lines}]`;
   }
   const { bytes } = range;
+  refuseBinary(path, firstLine, bytes);
   const cut = headLength(bytes, MAX_TEXT_BYTES);
   if (cut === bytes.length) {
     const nextLine = firstLine + countLines(bytes);

@@ -73,6 +73,12 @@ const REFUSED: [name: string, before: string, args: Record<string, unknown>, mes
   ['a text that is not there is an error', 'abc', { old_string: 'x', new_string: 'y' }, /not found/],
   ['an edit that changes nothing is an error', 'abc', { old_string: 'b', new_string: 'b' }, /the same/],
   [
+    'C052 an edit that differs in line endings only changes nothing and says so',
+    'a\nb\n',
+    { old_string: 'a\nb', new_string: 'a\r\nb' },
+    /changes nothing: line endings stay/,
+  ],
+  [
     'of several edits all or none are applied',
     'abc',
     {

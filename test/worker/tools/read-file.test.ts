@@ -91,6 +91,30 @@ test('bytes that are not UTF-8 are shown lossily and a byte order mark is not', 
   assert.equal((await call('read_file', { path: 'bom' })).content, 'text');
 });
 
+test('a binary file is refused with what to do; text with a stray NUL, and the text before a hole, are not', async (t) => {
+  const { call, write, path } = workspace(t);
+  const png = Buffer.from('89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489', 'hex');
+  for (const [name, bytes, expected] of [
+    ['picture', png, /picture is a binary file: use read_image/],
+    ['program', Buffer.from('7f454c4602010100000000000000000003003e0001000000', 'hex'), /is a binary file/],
+    ['utf16', Buffer.from('\ufeffhello\n', 'utf16le'), /is UTF-16; convert it with iconv/],
+    ['zeros', Buffer.alloc(100_000), /is a binary file/],
+  ] as const) {
+    write(name, bytes);
+    const outcome = await call('read_file', { path: name });
+    assert.equal(outcome.isError, true, name);
+    assert.match(outcome.content, expected);
+  }
+  write('log', 'one line\n\0another line\n');
+  assert.deepEqual(await call('read_file', { path: 'log' }), {
+    content: 'one line\n\0another line\n',
+    isError: false,
+  });
+  write('hole', 'l1\nl2\n');
+  truncateSync(path('hole'), 1e6);
+  assert.match((await call('read_file', { path: 'hole', limit: 2 })).content, /^l1\nl2\n\[more/);
+});
+
 test('a FIFO, a directory and a missing file are errors, at once', async (t) => {
   const { call, path } = workspace(t);
   execFileSync('mkfifo', [path('fifo')]);
