@@ -2,8 +2,11 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import {
+  contentChunk,
   type FakeOpenAI,
   type FakeOptions,
+  type ModelEntry,
+  type Reply,
   type RunOptions,
   run,
   type Script,
@@ -101,3 +104,14 @@ export async function runHere(
 /** The texts of the answer as they were streamed, without reasoning. */
 export const textsOf = (events: readonly WorkerEvent[]): string[] =>
   events.flatMap((one) => (one.type === 'token' && one.reasoning !== true ? [one.text] : []));
+
+/** A server where `m1` answers as given and `m2` says ok. */
+export const startTwo = (t: TestContext, first: Reply): Promise<FakeOpenAI> =>
+  startFake(t, ({ body }) => (body.model === 'm1' ? first : { sse: [contentChunk('ok')] }));
+
+/** The models `m1` and `m2` of one server. */
+export const twoModels = ({ baseUrl }: FakeOpenAI): ModelEntry[] =>
+  ['m1', 'm2'].map((id) => ({ id, baseUrl }));
+
+/** Which models were asked, in order. */
+export const asked = (fake: FakeOpenAI): string[] => fake.requests.map((request) => request.body.model);
