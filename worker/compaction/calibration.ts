@@ -25,27 +25,41 @@ export interface Figure {
 export interface Calibration {
   /** Counted by guessed tokens, per model; the latest is last. Tokenizers differ by a third and more. */
   scales: Map<string, number>;
+  /** The highest count of a prompt that a server cut, per model. */
+  cutAt: Map<string, number>;
   latest: Figure | null;
 }
 
-export const createCalibration = (): Calibration => ({ scales: new Map(), latest: null });
+export const createCalibration = (): Calibration => ({ scales: new Map(), cutAt: new Map(), latest: null });
 
-/** A request that grew while its count stayed was cut by the server (Ollama drops the front and says nothing). */
-function isCut(latest: Figure | null, figure: Figure): boolean {
-  return (
-    latest !== null &&
-    latest.model === figure.model &&
-    figure.guess > latest.guess * 1.05 &&
-    figure.inputTokens <= latest.inputTokens * 1.01
-  );
+/** Growth of a request from which on it must show in its count, and the share of it that must. */
+const GROWTH = 0.05;
+const SHOWN_GROWTH = 0.25;
+/** A count this close to one of a prompt that was cut is of such a prompt too; one well above shows that none was. */
+const NEAR_CUT = 0.9;
+const ABOVE_CUT = 1.1;
+
+/** A request that grew while its count hardly did was cut by the server: Ollama drops the front and says nothing. */
+function isCut({ latest, cutAt }: Calibration, figure: Figure): boolean {
+  const seenCut = cutAt.get(figure.model);
+  if (seenCut !== undefined && figure.inputTokens > ABOVE_CUT * seenCut) cutAt.delete(figure.model);
+  else if (seenCut !== undefined && figure.inputTokens >= NEAR_CUT * seenCut) return true;
+  if (latest === null || latest.model !== figure.model) return false;
+  const growth = figure.guess / latest.guess - 1;
+  return growth > GROWTH && figure.inputTokens / latest.inputTokens - 1 < growth * SHOWN_GROWTH;
 }
 
-/** Takes one figure. Figures of prompts that were cut, and absurd ones, change nothing. */
+/** Takes one figure. Absurd ones, and those of prompts that were cut, change nothing. */
 export function calibrate(calibration: Calibration, figure: Figure): void {
-  const cut = isCut(calibration.latest, figure);
-  calibration.latest = figure;
   const scale = figure.inputTokens / figure.guess;
-  if (cut || !(scale >= MIN_SCALE && scale <= MAX_SCALE)) return;
+  if (!(scale >= MIN_SCALE && scale <= MAX_SCALE)) return;
+  const cut = isCut(calibration, figure);
+  calibration.latest = figure;
+  if (cut) {
+    const { cutAt } = calibration;
+    cutAt.set(figure.model, Math.max(figure.inputTokens, cutAt.get(figure.model) ?? 0));
+    return;
+  }
   calibration.scales.delete(figure.model);
   calibration.scales.set(figure.model, scale);
 }
