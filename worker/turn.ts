@@ -3,6 +3,7 @@
 import { type Attempt, attempt, type Question } from './attempt.ts';
 import { type AskSummary, compactConversation } from './compaction/compact.ts';
 import { estimateTokens, targetTokens, triggerTokens } from './compaction/estimate.ts';
+import { keptSummary } from './compaction/summary.ts';
 import { viewTokens } from './compaction/trim.ts';
 import { buildBody, renderMessages } from './messages.ts';
 import { ModelError } from './models/errors.ts';
@@ -72,7 +73,8 @@ function askSummary(context: RunContext, turn: Turn): AskSummary {
     const { answer } = await turn.pool.throughGateway(entry, () =>
       attempt(context, entry, buildBody(entry, messages), question),
     );
-    const { text, finish, usage, calls } = answer;
+    const { finish, usage, calls } = answer;
+    const text = keptSummary(answer.text);
     await record(context, 'summary', { model: entry.id, text, finish, calls: calls.length, usage });
     return answer;
   };
@@ -104,16 +106,14 @@ export async function askTurn(context: RunContext): Promise<void> {
       if (!(error instanceof ModelError) || error.kind !== 'overflow' || entry === undefined) throw error;
       turn.fitted.add(entry);
       if (error instanceof TriggerReached) {
-        await compactConversation(context, entry, targetTokens(entry), ask);
+        await compactConversation(context, entry, { targetTokens: targetTokens(entry) }, ask);
         continue;
       }
       overflows += 1;
       if (overflows > COMPACTIONS_PER_TURN) throw error;
-      const target = Math.min(
-        targetTokens(entry),
-        Math.floor(viewTokens(context.conversation, context.conversation.view, entry) / 2),
-      );
-      if (!(await compactConversation(context, entry, target, ask))) throw error;
+      const tokens = viewTokens(context.conversation, context.conversation.view, entry);
+      const need = { targetTokens: Math.min(targetTokens(entry), Math.floor(tokens / 2)), refused: true };
+      if (!(await compactConversation(context, entry, need, ask))) throw error;
       await sayFallback(context, entry, entry, error);
     }
   }

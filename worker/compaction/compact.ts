@@ -7,8 +7,8 @@ import type { ModelEntry } from '../protocol.ts';
 import { type RunContext, record } from '../run-context.ts';
 import type { RecordData, View } from '../session/record.ts';
 import { inputLimit, triggerTokens } from './estimate.ts';
-import { summaryMessages } from './summary.ts';
-import { planTrim, viewTokens } from './trim.ts';
+import { MAX_SUMMARY_LENGTH, summaryMessages } from './summary.ts';
+import { type Need, planTrim, viewTokens } from './trim.ts';
 
 const SUMMARY_TRIES = 2;
 /** Share of the model's input limit that a summary request may use; the second try gets half of it. */
@@ -41,6 +41,7 @@ function summaryView(
   { plan, answer }: { plan: View; answer: Answer },
 ): View | null {
   if (answer.calls.length > 0 || answer.finish === 'length') return null;
+  if (answer.text.length > MAX_SUMMARY_LENGTH) return null;
   const view = { ...plan, summary: answer.text.trim() };
   const { conversation } = context;
   const [before, trimmed, tokens] = [conversation.view, plan, view].map((one) =>
@@ -87,18 +88,18 @@ async function summarize(
 }
 
 /**
- * Brings the next request to about `targetTokens` of this model. Gives false when nothing more can be left out; the
+ * Brings the next request to about `need.targetTokens` of this model. Gives false when nothing more can be left out; the
  * conversation is then as it was.
  */
 export async function compactConversation(
   context: RunContext,
   entry: ModelEntry,
-  targetTokens: number,
+  need: Need,
   ask: AskSummary,
 ): Promise<boolean> {
   const { conversation } = context;
   const from = viewTokens(conversation, conversation.view, entry);
-  const plan = planTrim(conversation, targetTokens, entry);
+  const plan = planTrim(conversation, need, entry);
   if (plan === null) return false;
   const dropsRounds = plan.roundsBefore > conversation.view.roundsBefore;
   // A summary is worth its request only when it brings the conversation back under the trigger.

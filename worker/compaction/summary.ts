@@ -12,6 +12,12 @@ const INSTRUCTIONS =
   'do. Leave out: pleasantries and outputs that no longer matter. Answer with the summary only.';
 const PIECE_LENGTH = 2000;
 
+/** A longer summary is none: it is not taken, and the log keeps no more of it. In UTF-16 units. */
+export const MAX_SUMMARY_LENGTH = 12_000;
+
+/** As much of a summary as the log keeps: enough to see that it is too long. */
+export const keptSummary = (text: string): string => wellFormed(text.slice(0, MAX_SUMMARY_LENGTH + 1));
+
 const userText = (entry: UserEntry): string => `USER: ${excerpt(entry.data.text, 4 * PIECE_LENGTH)}`;
 
 function roundText(entry: AssistantEntry): string {

@@ -4,7 +4,7 @@ import type { Conversation } from '../conversation.ts';
 import { buildBody, entryMessages, renderMessages } from '../messages.ts';
 import type { ModelEntry } from '../protocol.ts';
 import type { View } from '../session/record.ts';
-import { estimateTokens } from './estimate.ts';
+import { estimateTokens, inputLimit } from './estimate.ts';
 
 /** Tokens of a request under a view. */
 export function viewTokens(conversation: Conversation, view: View, entry: ModelEntry): number {
@@ -61,11 +61,23 @@ function firstFit(
   return most;
 }
 
+export interface Need {
+  targetTokens: number;
+  /** True: the provider refused the request as it is, so any smaller one is better than none. */
+  refused?: boolean;
+}
+
+/** Also the results of the last round: the model is told how long they were, and can ask for less at a time. */
+function lastResort(conversation: Conversation, view: View): View {
+  return { ...view, resultsBefore: (conversation.entries.at(-1)?.seq ?? 0) + 1 };
+}
+
 /**
  * A view that brings the request to `targetTokens` when that is possible, else the smallest one; null when it
- * fits already or nothing more can be left out.
+ * fits already or nothing more can be left out. The last round is touched only when nothing can be sent otherwise.
  */
-export function planTrim(conversation: Conversation, targetTokens: number, entry: ModelEntry): View | null {
+export function planTrim(conversation: Conversation, need: Need, entry: ModelEntry): View | null {
+  const { targetTokens, refused = false } = need;
   let view = conversation.view;
   const before = viewTokens(conversation, view, entry);
   let tokens = before;
@@ -75,6 +87,11 @@ export function planTrim(conversation: Conversation, targetTokens: number, entry
     const nextTokens = viewTokens(conversation, next, entry);
     // A watermark that brings nothing stays where it is.
     if (nextTokens < tokens) [view, tokens] = [next, nextTokens];
+  }
+  if (tokens > inputLimit(entry) || (refused && tokens >= before)) {
+    const least = lastResort(conversation, view);
+    const leastTokens = viewTokens(conversation, least, entry);
+    if (leastTokens < tokens) [view, tokens] = [least, leastTokens];
   }
   return tokens < before ? view : null;
 }

@@ -75,7 +75,7 @@ test('C046: wherever the cut falls, calls keep their results and the last prompt
         const conversation = converse(rounds, size);
         for (const target of targets) {
           const before = viewTokens(conversation, conversation.view, entry);
-          const view = planTrim(conversation, target, entry);
+          const view = planTrim(conversation, { targetTokens: target }, entry);
           if (view === null) continue;
           check(conversation, view);
           assert.ok(viewTokens(conversation, view, entry) < before, 'a trim must shrink');
@@ -103,9 +103,9 @@ test('every watermark between two records gives a valid request', () => {
 test('old results go before whole rounds do, and no more than needed', () => {
   const conversation = converse([1, 1, 1, 1], 2000);
   const all = viewTokens(conversation, conversation.view, entry);
-  const view = planTrim(conversation, all - 300, entry);
+  const view = planTrim(conversation, { targetTokens: all - 300 }, entry);
   assert.deepEqual([view?.roundsBefore, (view?.resultsBefore ?? 0) > 0], [0, true]);
-  assert.equal(planTrim(converse([1], 10), 1, entry), null);
+  assert.equal(planTrim(converse([1], 10), { targetTokens: 1 }, entry), null);
 });
 
 const big: Tool = {
