@@ -131,11 +131,17 @@ export function applyRecord(conversation: Conversation, record: SessionRecord): 
   }
 }
 
-/** Calls of the last answer that have no result yet. Only the last entry can have such calls in a running round. */
+/**
+ * Calls of the last answer that have no result yet. A prompt may stand after it: it is logged before a run finishes
+ * what an earlier one left. Older answers are never gone back to.
+ */
 export function pendingCalls(
   conversation: Conversation,
 ): { round: AssistantEntry; calls: ToolCallRecord[] } | null {
-  const last = conversation.entries.at(-1);
+  const { entries } = conversation;
+  let index = entries.length - 1;
+  while (entries[index]?.kind === 'user') index -= 1;
+  const last = entries[index];
   if (last?.kind !== 'assistant') return null;
   const calls = last.data.calls.filter((call) => !last.results.has(call.id));
   return calls.length === 0 ? null : { round: last, calls };

@@ -1,6 +1,6 @@
 // The job line of a supervisor: checks its form and turns it into the options of a run. Pure.
 import { PROTOCOL_VERSION, type PromptImage } from './protocol.ts';
-import type { Budget, RunOptions } from './run-options.ts';
+import type { Budget, Redo, RunOptions } from './run-options.ts';
 import { readModelEntry } from './settings.ts';
 
 /** A job line that cannot be run; the message names the field. */
@@ -40,6 +40,7 @@ const isGroup = (value: unknown): value is { procs: string; events: string } =>
 const isMode = (value: unknown): value is 'workspace-write' | 'read-only' =>
   value === 'workspace-write' || value === 'read-only';
 const isWorkspace = (value: unknown): value is 'existing' | 'new' => value === 'existing' || value === 'new';
+const isRedo = (value: unknown): value is Redo => value === 'auto' || value === 'always' || value === 'never';
 const isAttempt = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 1;
 const isList = (value: unknown): value is unknown[] => Array.isArray(value) && value.length > 0;
 const isSession = (value: unknown): value is { provider: 'fd' } => isObject(value) && value.provider === 'fd';
@@ -84,7 +85,7 @@ export function readJob(line: string): RunOptions {
     attempt: need(job, 'attempt', isAttempt),
     workspace: maybe(job, 'workspace', isWorkspace),
     toolsCgroup: maybe(job, 'toolsCgroup', isGroup),
-    redo: undefined,
+    redo: maybe(job, 'redo', isRedo),
     idleTimeoutMs: undefined,
     queueTimeoutMs: undefined,
     coolingFile: undefined,

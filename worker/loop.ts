@@ -30,12 +30,6 @@ function refuseCircles({ conversation, repeats }: RunContext): void {
   }
 }
 
-/** Answers the calls of an earlier run that have no result, before anything new is said. */
-export async function finishRound(context: RunContext): Promise<void> {
-  const pending = pendingCalls(context.conversation);
-  if (pending !== null) await runRound(context, pending.round, pending.calls);
-}
-
 /**
  * Goes on from wherever the log stands: first the calls without a result, then the model. Resolves with the final
  * answer; rejects with a ModelError, a RunError or a StoreError.

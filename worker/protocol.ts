@@ -136,6 +136,8 @@ export interface Job {
   /** True when an earlier job of this session left records or files. */
   resumed: boolean;
   workspace: 'existing' | 'new';
+  /** Tool calls during which an earlier run died: by their effect (`auto`, the default), all again, or none. */
+  redo?: 'auto' | 'always' | 'never';
   /** Files of the call's tools group: a tool process writes `0` to `procs` before it runs. */
   toolsCgroup?: { procs: string; events: string };
 }

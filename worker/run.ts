@@ -92,13 +92,19 @@ async function runToEnd(options: RunOptions, { emit, drained, signal, cancel }: 
       options,
       sessionId,
       cwd,
+      formerCwd: conversation.cwd,
       models,
       ...(idleTimeoutMs === undefined ? {} : { idleTimeoutMs }),
       ...(queueTimeoutMs === undefined ? {} : { queueTimeoutMs }),
       store,
       conversation,
       ledger,
-      cooling: options.coolingFile === undefined ? cooling : openCoolingFile(options.coolingFile, Date.now),
+      cooling:
+        options.coolingFile === undefined
+          ? options.source === undefined
+            ? cooling
+            : new Map()
+          : openCoolingFile(options.coolingFile, Date.now),
       totals,
       spending: createSpending(budget),
       signal,

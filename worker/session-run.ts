@@ -22,6 +22,8 @@ export interface SessionRun {
   options: RunOptions;
   sessionId: string;
   cwd: string;
+  /** That of the session's last run, null for a new session. */
+  formerCwd: string | null;
   models: readonly ModelEntry[];
   idleTimeoutMs?: number;
   queueTimeoutMs?: number;
@@ -37,7 +39,10 @@ export interface SessionRun {
   log: RunContext['log'];
 }
 
-/** Logs that the run began and says so. */
+/**
+ * Logs that the run began and its prompt, and only then says so: whoever has seen the `session` event can rely on the
+ * prompt, also when the process dies right after it.
+ */
 async function announce(run: SessionRun): Promise<void> {
   const { options, sessionId, store, cwd } = run;
   const engine = options.engine ?? 'djinn';
@@ -64,6 +69,7 @@ async function announce(run: SessionRun): Promise<void> {
   const job = options.jobId === undefined ? {} : { jobId: options.jobId };
   const attempt = options.attempt === undefined ? {} : { attempt: options.attempt };
   await record(run, 'run', { sessionId, engine, model, cwd, pid: process.pid, models, ...job, ...attempt });
+  await addPrompt(run);
   const event: SessionEvent = { type: 'session', sessionId, resumed: store.found > 0, engine, model };
   run.emit(options.workspace === undefined ? event : { ...event, workspace: options.workspace });
 }
@@ -75,10 +81,17 @@ async function chooseTools(options: RunOptions): Promise<readonly Tool[]> {
   return selectTools(tools as { allow?: string[]; deny?: string[] } | undefined, readOnly);
 }
 
+/** The session's own prompt; our default names the working directory, which another run may have changed. */
+function chooseSystemPrompt({ options, conversation, cwd, formerCwd }: SessionRun): string {
+  const before = conversation.context?.systemPrompt;
+  const isDefault = formerCwd !== null && before === defaultSystemPrompt(formerCwd);
+  return options.systemPrompt ?? (isDefault ? undefined : before) ?? defaultSystemPrompt(cwd);
+}
+
 /** Logs system prompt and tool definitions when they differ from what the log has. */
 async function setContext(run: SessionRun, tools: readonly Tool[]): Promise<void> {
   const before = run.conversation.context;
-  const prompt = run.options.systemPrompt ?? before?.systemPrompt ?? defaultSystemPrompt(run.cwd);
+  const prompt = chooseSystemPrompt(run);
   const definitions = tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
   const context = { systemPrompt: wellFormed(prompt), tools: definitions };
   if (JSON.stringify(before) !== JSON.stringify(context)) await record(run, 'context', context);
@@ -88,10 +101,7 @@ async function setContext(run: SessionRun, tools: readonly Tool[]): Promise<void
 async function addPrompt(run: SessionRun): Promise<void> {
   const { prompt, images, jobId } = run.options;
   const { entries } = run.conversation;
-  if (prompt === undefined) {
-    if (entries.length === 0) throw new RunError('no_prompt', 'a new session needs a prompt');
-    return;
-  }
+  if (prompt === undefined) return;
   const known = jobId !== undefined && entries.some((one) => one.kind === 'user' && one.data.jobId === jobId);
   if (known) return;
   await record(run, 'user', {
@@ -102,10 +112,11 @@ async function addPrompt(run: SessionRun): Promise<void> {
 }
 
 async function runModels(run: SessionRun): Promise<{ text: string; finish: string | null }> {
+  if (run.conversation.entries.length === 0) throw new RunError('no_prompt', 'a new session needs a prompt');
   const tools = await chooseTools(run.options);
   await setContext(run, tools);
   const { closeConnections } = await import('./models/request.ts');
-  const { finishRound, runLoop } = await import('./loop.ts');
+  const { runLoop } = await import('./loop.ts');
   const background: NonNullable<RunContext['toolContext']['background']> = [];
   const connections: RunContext['connections'] = {};
   const { options, cwd, signal } = run;
@@ -129,8 +140,6 @@ async function runModels(run: SessionRun): Promise<{ text: string; finish: strin
     redo: options.redo ?? 'auto',
   };
   try {
-    await finishRound(context);
-    await addPrompt(run);
     const { data } = await runLoop(context);
     return { text: data.text, finish: data.finish };
   } finally {

@@ -64,10 +64,10 @@ export async function prepareCall(
   if (tool === undefined) return { outcome: noSuchTool(context, call) };
   const parsed = parseArguments(call);
   if ('error' in parsed) return { outcome: parsed.error };
-  const decision = decideRedo(round.started.get(call.id), context.redo);
-  if (decision !== 'run') return { outcome: decision };
   const { signal, toolContext, sessionId } = context;
   const { cwd } = toolContext;
+  const decision = await decideRedo(round.started.get(call.id), context.redo, { args: parsed.args, cwd });
+  if (decision !== 'run') return { outcome: decision };
   const seen = { sessionId, id: call.id, name: tool.name, effect: tool.effect, cwd, signal };
   const reason = await judgeCall(context.guards, seen, call.arguments.trim() === '' ? '{}' : call.arguments);
   if (signal.aborted) return { outcome: NOT_RUN };

@@ -168,6 +168,7 @@ test('a job line is checked field by field', () => {
     ['images', [{ mediaType: 'image/bmp', data: '' }]],
     ['tools', { allow: 'bash' }],
     ['sandboxMode', 'off'],
+    ['redo', 'perhaps'],
     ['session', { provider: 'file' }],
   ];
   for (const [name, value] of wrong) {
