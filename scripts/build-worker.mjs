@@ -56,6 +56,9 @@ await build({
   banner: { js: '#!/usr/bin/env node' },
   define: { DJINN_VERSION: JSON.stringify(version) },
   legalComments: 'none',
+  // Names stay: stack traces are read by people.
+  minifyWhitespace: true,
+  minifySyntax: true,
   logLevel: 'warning',
 });
 await chmod(unfinished, 0o755);

@@ -5,6 +5,7 @@ import { excerpt, excerptBytes, redact } from '../text.ts';
 import { type Answer, type Assembler, createAssembler, type Delta } from './answer.ts';
 import { parseBaseUrl } from './base-url.ts';
 import { classifyResponse, ModelError, parseRetryAfter } from './errors.ts';
+import { mergeDeltas } from './merge-deltas.ts';
 import { type Connections, type Posted, postJson } from './request.ts';
 import { createSseParser } from './sse.ts';
 import { refuseSilentOverflow } from './window.ts';
@@ -141,11 +142,16 @@ async function readStream(
   watch: Watch,
 ): Promise<void> {
   const parser = createSseParser();
-  const begunMs = performance.now();
+  const deltas = mergeDeltas(request.onDelta);
+  const begunS = process.uptime();
   for await (const bytes of response as AsyncIterable<Buffer>) {
     const events = parser.feed(bytes);
     const before = assembler.chunks();
-    for (const data of events) for (const delta of assembler.accept(data)) request.onDelta(delta);
+    try {
+      for (const data of events) for (const delta of assembler.accept(data)) deltas.take(delta);
+    } finally {
+      deltas.flush();
+    }
     if (assembler.done()) watch.touch(AFTER_DONE_MS);
     else if (assembler.finished()) {
       if (events.length > 0) watch.touch(AFTER_FINISH_MS);
@@ -154,7 +160,7 @@ async function readStream(
       await request.drained();
       watch.touch(request.idleTimeoutMs);
     } else if (before === 0) {
-      const leftMs = request.queueTimeoutMs - (performance.now() - begunMs);
+      const leftMs = request.queueTimeoutMs - (process.uptime() - begunS) * 1000;
       if (leftMs > 0) watch.touch(Math.min(request.idleTimeoutMs, leftMs));
     }
   }

@@ -7,6 +7,19 @@ import { createOutputWindow } from './output-window.ts';
 const QUIET_MS = 50;
 const DRAIN_LIMIT_MS = 500;
 
+/** Where output comes from. A chunk is good only during the call of the listener. */
+export interface OutputSource {
+  /** The one listener. */
+  onData(listener: (chunk: Buffer) => void): void;
+  /** Called, perhaps twice, when no process holds the writing end any more. */
+  onEnd(listener: () => void): void;
+  pause(): void;
+  resume(): void;
+  /** It keeps this process alive no longer. */
+  letGo(): void;
+  destroy(): void;
+}
+
 export interface Output {
   text(): string;
   /** True when no process holds the writing end any more. */
@@ -18,23 +31,19 @@ export interface Output {
 }
 
 /** Collects from now on. */
-export function collectOutput(reader: Readable & { unref?(): unknown }): Output {
+export function collectOutput(source: OutputSource): Output {
   const window = createOutputWindow();
   let ended = false;
   let lastDataMs = Date.now();
-  const onData = (chunk: Buffer) => {
+  source.onData((chunk) => {
     window.push(chunk);
     lastDataMs = Date.now();
-  };
-  reader.on('data', onData);
-  reader.on('error', () => {}); // 'close' follows.
+  });
   const closed = new Promise<void>((resolve) => {
-    const end = () => {
+    source.onEnd(() => {
       ended = true;
       resolve();
-    };
-    reader.once('end', end);
-    reader.once('close', end);
+    });
   });
   return {
     text: () => window.text(),
@@ -51,12 +60,27 @@ export function collectOutput(reader: Readable & { unref?(): unknown }): Output 
     abandon() {
       if (ended) return;
       // Closing would kill background processes that still write (SIGPIPE); reading at full speed would cost a core.
-      reader.off('data', onData);
-      reader.on('data', () => {
-        reader.pause();
-        setTimeout(() => reader.resume(), QUIET_MS).unref();
+      source.onData(() => {
+        source.pause();
+        setTimeout(() => source.resume(), QUIET_MS).unref();
       });
-      reader.unref?.();
+      source.letGo();
     },
+  };
+}
+
+/** A child's own stdout, where there is no pipe. */
+export function streamSource(stream: Readable & { unref?(): unknown }): OutputSource {
+  let take: (chunk: Buffer) => void = () => {};
+  stream.on('data', (chunk: Buffer) => take(chunk)).on('error', () => {}); // 'close' follows
+  return {
+    onData(listener) {
+      take = listener;
+    },
+    onEnd: (listener) => void stream.once('end', listener).once('close', listener),
+    pause: () => void stream.pause(),
+    resume: () => void stream.resume(),
+    letGo: () => void stream.unref?.(),
+    destroy: () => void stream.destroy(),
   };
 }

@@ -11,30 +11,34 @@ export interface OutputWindow {
   text(): string;
 }
 
-/** An empty window: it holds at most about 50 KiB and one chunk. */
+/** An empty window: it holds about 50 KiB, whatever is pushed, and keeps no chunk. */
 export function createOutputWindow(): OutputWindow {
-  const head: Buffer[] = [];
-  const tail: Buffer[] = [];
+  const head = Buffer.allocUnsafe(HEAD_BYTES);
+  let tail: Buffer | null = null;
   let headBytes = 0;
   let tailBytes = 0;
   let totalBytes = 0;
+
+  function keepTail(rest: Buffer): void {
+    tail ??= Buffer.allocUnsafe(HALF);
+    const kept = rest.subarray(Math.max(0, rest.length - HALF));
+    const gone = Math.max(0, tailBytes + kept.length - HALF);
+    tail.copyWithin(0, gone, tailBytes);
+    tailBytes += kept.copy(tail, tailBytes - gone) - gone;
+  }
+
   return {
     push(chunk) {
       totalBytes += chunk.length;
-      const forHead = chunk.subarray(0, HEAD_BYTES - headBytes);
-      if (forHead.length > 0) {
-        // Copies: a slice would keep the whole chunk in memory.
-        head.push(Buffer.from(forHead));
-        headBytes += forHead.length;
-      }
-      const rest = chunk.subarray(forHead.length);
-      if (rest.length === 0) return;
-      tail.push(rest.length > HALF ? rest.subarray(rest.length - HALF) : rest);
-      tailBytes += Math.min(rest.length, HALF);
-      while (tailBytes - (tail[0]?.length ?? 0) >= HALF) tailBytes -= tail.shift()?.length ?? 0;
+      const taken = chunk.copy(head, headBytes);
+      headBytes += taken;
+      if (taken < chunk.length) keepTail(chunk.subarray(taken));
     },
     text() {
-      const kept = Buffer.concat([...head, ...tail]);
+      const kept = Buffer.concat([
+        head.subarray(0, headBytes),
+        tail?.subarray(0, tailBytes) ?? Buffer.alloc(0),
+      ]);
       if (kept.length === totalBytes && headLength(kept, MAX_TEXT_BYTES) === kept.length) {
         return kept.toString('utf8');
       }

@@ -2,10 +2,10 @@
 // It returns when the shell exits, whoever still holds its output.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type CallProcesses, followCall, snapshotGroup } from './call-processes.ts';
-import { collectOutput, type Output } from './collect-output.ts';
+import { collectOutput, type Output, streamSource } from './collect-output.ts';
 import { describe, ToolError } from './define-tool.ts';
 import { openOutputPipe } from './output-pipe.ts';
 import { readGroup } from './process-table.ts';
@@ -54,14 +54,14 @@ export async function runProcess(command: ShellCommand): Promise<ShellEnd> {
   const child = spawnShell(command, pipe?.writeFd);
   const started = await startOf(child);
   pipe?.release();
-  const reader = pipe?.reader ?? (child.stdout as Readable);
+  const source = pipe?.source ?? streamSource(child.stdout as Readable);
   if (started !== null) {
-    reader.destroy();
+    source.destroy();
     throw new ToolError(`the command could not be started: ${started}`);
   }
   const exit = exitOf(child);
-  const refused = textOf(child.stdio[3] as Readable);
-  const output = collectOutput(reader);
+  const refused = textOf(child.stdio[3]);
+  const output = collectOutput(source);
   const processes = followCall(child.pid as number, { procsFile, before, pipe });
   try {
     const cause = await waitForEnd(command, exit, processes);
@@ -79,7 +79,11 @@ export async function runProcess(command: ShellCommand): Promise<ShellEnd> {
   }
 }
 
+/** With a pipe and no group to join, the command needs nobody before it: one exec less. */
 function spawnShell({ argv, cwd, env, procsFile }: ShellCommand, writeFd: number | undefined): ChildProcess {
+  const [program = '', ...args] = argv;
+  if (procsFile === undefined && writeFd !== undefined)
+    return spawn(program, args, { cwd, env, detached: true, stdio: ['ignore', writeFd, writeFd] });
   const script = procsFile === undefined ? PLAIN : JOINED;
   return spawn('/bin/sh', ['-c', script, procsFile ?? 'sh', ...argv], {
     cwd,
@@ -115,7 +119,8 @@ function exitOf(child: ChildProcess): Exit {
   return exit;
 }
 
-async function textOf(stream: Readable): Promise<string> {
+async function textOf(stream: unknown): Promise<string> {
+  if (!(stream instanceof Readable)) return '';
   let text = '';
   stream.on('data', (chunk: Buffer) => {
     text += chunk.toString('latin1');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { bashTool } from '../../../worker/tools/bash.ts';
@@ -274,4 +274,31 @@ test('no call leaves a process, a descriptor or a file of its pipe behind', asyn
     [],
   );
   assert.equal(spawnSync('sh', ['-c', `ls -a /tmp | grep djinn-pipe-${process.pid}-`]).stdout.length, 0);
+});
+
+test('a pipe is used again only when nobody writes to it: a late writer never speaks in another call', async (t) => {
+  const { call } = workspace(t);
+  const openPipes = () =>
+    readdirSync('/proc/self/fd').filter((fd) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${fd}`).includes('.djinn-pipe-');
+      } catch {
+        return false;
+      }
+    }).length;
+  const late = await call('bash', {
+    command: '(for n in 1 2 3 4 5 6; do sleep 0.1; echo LATE; done) & echo first',
+  });
+  assert.equal(late.content.split('\n')[0], 'first');
+  for (let n = 0; n < 12; n += 1) {
+    assert.equal((await call('bash', { command: `sleep 0.1; echo ${n}` })).content, `${n}\n`);
+  }
+  const both = await Promise.all(
+    ['a', 'b', 'c'].map((word) => call('bash', { command: `sleep 0.1; echo ${word}` })),
+  );
+  assert.deepEqual(
+    both.map(({ content }) => content),
+    ['a\n', 'b\n', 'c\n'],
+  );
+  assert.ok(openPipes() <= 5, `${openPipes()} descriptors of pipes are open`);
 });
