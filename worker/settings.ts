@@ -16,8 +16,11 @@ export { readModelEntry, SettingsError } from './model-entry.ts';
 
 export const DEFAULT_BASE_URL = 'https://api.deepseek.com/v1';
 export const DEFAULT_MODEL = 'deepseek-chat';
-/** Longest time without data from a model; comments that keep a connection warm do not count. */
-export const DEFAULT_IDLE_TIMEOUT_MS = 300_000;
+/**
+ * Longest time without data from a model; comments that keep a connection warm do not count. Models that think long
+ * are silent for more than five minutes.
+ */
+export const DEFAULT_IDLE_TIMEOUT_MS = 600_000;
 /** How long such comments may hold a request that has no data yet: DeepSeek lets one wait for up to 30 minutes. */
 export const DEFAULT_QUEUE_TIMEOUT_MS = 1_860_000;
 

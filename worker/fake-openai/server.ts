@@ -9,6 +9,7 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
+import * as https from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { createFaults, type FaultKind, type FaultOptions, faultReply } from './faults.ts';
 import { type Reply, sendReply } from './reply.ts';
@@ -42,6 +43,8 @@ export interface FakeOptions {
   /** A unix socket instead of a TCP port of 127.0.0.1. */
   socketPath?: string;
   port?: number;
+  /** PEM of a key and of a certificate for 127.0.0.1: the server then speaks https. */
+  tls?: { key: string; cert: string };
   /** False: requests that break the rules are answered like others. */
   strict?: boolean;
   /** Faults drawn from a seed, in between the answers of the script. */
@@ -136,13 +139,15 @@ export async function startFakeOpenAI(script: Script, options: FakeOptions = {})
     steps += 1;
     return sendReply(response, await answer(current, request), asked);
   };
-  const server = createServer((incoming, response) => {
+  const listener = (incoming: IncomingMessage, response: ServerResponse): void => {
     response.on('error', () => {}); // The client may go away at any point; that is often the test.
     handle(incoming, response).catch((error: Error) => {
       if (response.headersSent) response.destroy();
       else response.writeHead(500, { 'content-type': 'text/plain' }).end(`script failed: ${error.message}`);
     });
-  });
+  };
+  const { tls } = options;
+  const server = tls === undefined ? createServer(listener) : https.createServer(tls, listener);
   server.on('connection', (socket) => {
     sockets.add(socket);
     socket.on('error', () => {});
@@ -168,7 +173,7 @@ const refusal = (problems: string[]): Reply => ({
   json: { error: { message: `STRICT: ${problems.join('; ')}`, type: 'invalid_request_error' } },
 });
 
-function addressOf(server: Server, { socketPath }: FakeOptions): string {
+function addressOf(server: Server, { socketPath, tls }: FakeOptions): string {
   if (socketPath !== undefined) return `unix:${socketPath}:/v1`;
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  return `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
 }

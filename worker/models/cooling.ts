@@ -1,5 +1,6 @@
 // Which models are left alone for a while after a failure, and when one request may try them again. Pure: the clock
 // comes in, and whoever wants a memory beyond the process keeps the map (see cooling-file.ts).
+import { createHash } from 'node:crypto';
 import type { ModelEntry } from '../protocol.ts';
 import type { FailureKind, ModelError } from './errors.ts';
 
@@ -26,8 +27,15 @@ export interface Cooling {
   delete(key: string): unknown;
 }
 
-/** Without the query, which may hold a key. */
-export const coolingKey = ({ baseUrl, id }: ModelEntry): string => `${baseUrl.split('?', 1)[0]} ${id}`;
+/**
+ * What is left alone: this model of this endpoint for whoever has this key, since an exhausted quota is one key's. The
+ * key itself is not in it, nor is the query, which may hold one.
+ */
+export function coolingKey({ baseUrl, id, apiKey, headers }: ModelEntry): string {
+  const secrets = JSON.stringify([apiKey, headers]);
+  const whose = createHash('sha256').update(secrets).digest('hex').slice(0, 8);
+  return `${baseUrl.split('?', 1)[0]} ${id} ${whose}`;
+}
 
 const isCooling = (entry: ModelEntry, cooling: Cooling, now: number): boolean =>
   (cooling.get(coolingKey(entry)) ?? 0) > now;

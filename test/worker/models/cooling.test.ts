@@ -47,10 +47,11 @@ test('C025: over ten jobs, each a process, a dead first model is asked once whil
     const moves = movesFrom(ends, 'm1');
     assert.ok(moves >= 1 && moves <= windows, `${moves} in ${windows} windows`);
     const file = join(home, 'cooling.json');
+    const key = coolingKey({ id: 'm1', baseUrl: first.baseUrl, apiKey: 'sk-test-canary-key' });
     assert.equal(statSync(file).mode & 0o777, 0o600);
     assert.ok(!readFileSync(file, 'utf8').includes('sk-test'));
     // The window is over: the next job tries it, and finds it dead still.
-    writeFileSync(file, JSON.stringify({ [`${first.baseUrl} m1`]: Date.now() - 1 }));
+    writeFileSync(file, JSON.stringify({ [key]: Date.now() - 1 }));
     assert.equal(movesFrom(await jobs(t, 2, home, env), 'm1'), 1);
     if (dead !== null) assert.equal(first.requests.length, moves + 1);
   };
@@ -67,7 +68,7 @@ test('a model that is well again is forgotten by the file', async (t) => {
   const coolingFile = join(home, 'new/cooling.json');
   const models = ['m1', 'm2'].map((id) => ({ id, baseUrl: fake.baseUrl }));
   assert.equal((await runHere(t, fake.baseUrl, { models, coolingFile })).outcome, 'm2');
-  const key = `${fake.baseUrl} m1`;
+  const key = coolingKey({ id: 'm1', baseUrl: fake.baseUrl });
   const kept = JSON.parse(readFileSync(coolingFile, 'utf8')) as Record<string, number>;
   assert.ok((kept[key] ?? 0) > Date.now() + 20_000);
   writeFileSync(coolingFile, JSON.stringify({ [key]: Date.now() - 5 }));
@@ -79,7 +80,10 @@ test('half-open: of the runs that find the time to be over, one tries the model 
   const dead = await startFake(t, [stall()]);
   const alive = await startFake(t, [{ sse: [contentChunk('ok')] }]);
   const coolingFile = join(makeFolder(t), 'cooling.json');
-  writeFileSync(coolingFile, JSON.stringify({ [`${dead.baseUrl} m1`]: Date.now() - 1 }));
+  writeFileSync(
+    coolingFile,
+    JSON.stringify({ [coolingKey({ id: 'm1', baseUrl: dead.baseUrl })]: Date.now() - 1 }),
+  );
   const models = [
     { id: 'm1', baseUrl: dead.baseUrl },
     { id: 'm2', baseUrl: alive.baseUrl },
@@ -99,7 +103,14 @@ test('half-open: of the runs that find the time to be over, one tries the model 
 test('a cooling file that is damaged, of another clock, or cannot be written only costs a request', (t) => {
   const dir = makeFolder(t);
   const now = 1_000_000_000;
-  for (const text of ['', '{', '[]', 'null', '{"k":"soon"}', `{"http://h/v1 m1":${now + 86_400_000}}`]) {
+  for (const text of [
+    '',
+    '{',
+    '[]',
+    'null',
+    '{"k":"soon"}',
+    JSON.stringify({ [coolingKey(m1)]: now + 86_400_000 }),
+  ]) {
     const path = join(dir, 'cooling.json');
     writeFileSync(path, text);
     assert.deepEqual(
@@ -125,7 +136,8 @@ test('two processes that write do not undo each other, and a query with a key is
   coolDown(m1, one, Date.now(), new ModelError('quota', 'x'));
   coolDown(m2, other, Date.now(), new ModelError('server', 'x'));
   const kept = Object.keys(JSON.parse(readFileSync(path, 'utf8')) as object);
-  assert.deepEqual(kept.sort(), ['http://h/v1 m1', 'http://h/v1 m2']);
+  assert.deepEqual(kept.sort(), [coolingKey(m1), coolingKey(m2)]);
+  assert.match(kept.join(), /^http:\/\/h\/v1 m1 \w{8},http:\/\/h\/v1 m2 \w{8}$/);
 });
 
 test('how long a model is left alone: refusals longer than faults, what the server asks, never above ten minutes', () => {
@@ -141,4 +153,16 @@ test('how long a model is left alone: refusals longer than faults, what the serv
   const cooling = new Map<string, number>();
   beginProbe(m1, cooling, 0);
   assert.equal(cooling.size, 0, 'a model that never failed is not probed');
+});
+
+test("one key's empty quota leaves the same model alone for nobody else", () => {
+  const cooling = new Map<string, number>();
+  const [mine, yours] = [
+    { ...m1, apiKey: 'sk-mine-0001' },
+    { ...m1, apiKey: 'sk-yours-0002' },
+  ];
+  coolDown(mine, cooling, 0, new ModelError('quota', 'x'));
+  assert.deepEqual(orderModels([mine, m2], cooling, 1), [m2, mine]);
+  assert.deepEqual(orderModels([yours, m2], cooling, 1), [yours, m2]);
+  assert.ok(![...cooling.keys()].join().includes('sk-mine'));
 });
