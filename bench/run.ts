@@ -1,6 +1,7 @@
 // Measures djinnd on this machine and prints what it found. docs/performance.md says how and why.
 //
 //   npm run bench [-- --only NAME] [--quick] [--json FILE] [--vm]
+//   npm run bench -- worker [--only AGENT] [--times N] [--json FILE] [--peers DIR]      see worker/index.ts
 import { writeFileSync } from 'node:fs';
 import { availableParallelism, loadavg, release } from 'node:os';
 import { parseArgs } from 'node:util';
@@ -26,7 +27,10 @@ const LONGEST_MS = process.env.IN_VM === '1' ? 40 * 60_000 : 25 * 60_000;
 
 const LOG_BYTES = 8000;
 
+const isWorker = process.argv[2] === 'worker';
+
 const { values } = parseArgs({
+  args: isWorker ? [] : process.argv.slice(2),
   options: {
     only: { type: 'string' },
     quick: { type: 'boolean', default: false },
@@ -79,7 +83,8 @@ async function measure(names: string[]): Promise<void> {
 
 const names = values.only === undefined ? Object.keys(PARTS) : [values.only];
 const unknown = names.filter((name) => !Object.hasOwn(PARTS, name));
-if (unknown.length > 0) {
+if (isWorker) await import('./worker/index.ts');
+else if (unknown.length > 0) {
   console.error(`there is no part ${unknown.join(', ')}; parts are ${Object.keys(PARTS).join(', ')}`);
   process.exitCode = 2;
 } else if (values.vm) process.exitCode = await runInMachine(values.only, values.json);

@@ -40,7 +40,14 @@ export const AGENTS: Agent[] = [
     tool: (command) => tool('exec_command', { cmd: command, yield_time_ms: 30_000 }),
     run: ({ url, home, bin, prompt }) => {
       const provider = `{name="fake",base_url="${url}/v1",wire_api="responses",env_key="BENCH_KEY"}`;
-      const settings = ['model="fake"', 'model_provider="fake"', `model_providers.fake=${provider}`];
+      // Without these it waits at its end for measurements of its own that cannot be sent.
+      const quiet = ['analytics.enabled=false', 'otel.metrics_exporter="none"'];
+      const settings = [
+        'model="fake"',
+        'model_provider="fake"',
+        `model_providers.fake=${provider}`,
+        ...quiet,
+      ];
       return {
         argv: [
           ...[join(bin, 'codex'), 'exec', '--json', '--skip-git-repo-check'],

@@ -3,7 +3,7 @@
 //
 //   node bench/worker/index.ts [--peers DIR] [--only AGENT] [--times N] [--json FILE]
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism, loadavg, release, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -14,7 +14,9 @@ import { DELTA, SCENARIOS } from './scenario.ts';
 
 const INSIDE = 'DJINND_BENCH_INSIDE';
 
+const again = process.argv.slice(2);
 const { values } = parseArgs({
+  args: again[0] === 'worker' ? again.slice(1) : again,
   options: {
     peers: { type: 'string', default: join(tmpdir(), 'djinnd-bench-peers') },
     only: { type: 'string' },
@@ -26,6 +28,12 @@ const { values } = parseArgs({
 /** Outside the repository: the product never depends on them. */
 function installPeers(): void {
   const wanted = AGENTS.flatMap(({ packages = [] }) => packages);
+  const present = (one: string): boolean => {
+    const at = one.lastIndexOf('@');
+    const manifest = join(values.peers, 'node_modules', one.slice(0, at), 'package.json');
+    return existsSync(manifest) && JSON.parse(readFileSync(manifest, 'utf8')).version === one.slice(at + 1);
+  };
+  if (wanted.every(present)) return;
   mkdirSync(values.peers, { recursive: true });
   if (!existsSync(join(values.peers, 'package.json')))
     writeFileSync(join(values.peers, 'package.json'), '{"private":true}');
@@ -36,8 +44,8 @@ function installPeers(): void {
 
 /** Runs this program again where nothing but loopback can be reached. */
 function enterNamespace(): number {
-  const again = 'ip link set lo up && exec "$@"';
-  const argv = ['--net', '--', 'sh', '-c', again, 'sh', process.execPath, ...process.argv.slice(1)];
+  const enter = 'ip link set lo up && exec "$@"';
+  const argv = ['--net', '--', 'sh', '-c', enter, 'sh', process.execPath, ...process.argv.slice(1)];
   const { status, error } = spawnSync('unshare', argv, {
     stdio: 'inherit',
     env: { ...process.env, [INSIDE]: '1' },
