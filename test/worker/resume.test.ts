@@ -216,9 +216,21 @@ testBoth('`--redo never` runs nothing again, not even a read', async (t, provide
 
 testBoth('whoever has seen the session event can rely on the prompt', async (t, provider) => {
   const scene = await setScene(t, provider, [{ sse: [contentChunk('ok')] }]);
-  const first = scene.start({ prompt: 'do not lose me' });
-  await first.seen((event) => event.type === 'session');
-  await kill(first);
+  // Dies as soon as its first line is out.
+  const deadly = join(scene.home, 'deadly.cjs');
+  writeFileSync(
+    deadly,
+    `const fs = require('node:fs');
+     const { writeSync } = fs;
+     fs.writeSync = (fd, ...rest) => {
+       const count = writeSync(fd, ...rest);
+       if (fd === 1) process.kill(process.pid, 'SIGKILL');
+       return count;
+     };`,
+  );
+  const first = scene.start({ prompt: 'do not lose me', env: { NODE_OPTIONS: `--require ${deadly}` } });
+  await first.ended;
+  assert.match(first.stdout(), /^\{"type":"session"[^\n]*\n$/);
   assert.ok(isDone(await scene.run()) && accepted(scene));
   assert.deepEqual(
     lastBody(scene)
