@@ -11,7 +11,7 @@ import {
   type Tool,
   toolCallChunk,
 } from '../../../worker/index.ts';
-import { asked, runHere, startFake, startTwo, textsOf, twoModels } from '../scripted-run.ts';
+import { asked, event, runHere, startFake, startTwo, textsOf, twoModels } from '../scripted-run.ts';
 import { makeFolder } from '../worker-process.ts';
 
 test('C028: a JSON answer to a streaming request counts, with calls, and on a connection that stays open', async (t) => {
@@ -75,6 +75,33 @@ test('C028: a page, nothing, another JSON and an error on an open socket fail at
     assert.ok(shown * Buffer.byteLength('登录 ') <= 500, `${name}: ${shown} pieces of the page in the log`);
   };
   await Promise.all(table.map(check));
+});
+
+test('C028: what a body is, its first bytes say: JSON, events or a page under the type of another', async (t) => {
+  const message = { role: 'assistant', content: 'whole' };
+  const json = JSON.stringify({ choices: [{ index: 0, message, finish_reason: 'stop' }] });
+  const events = `${event(contentChunk('streamed'))}data: [DONE]\n\n`;
+  const as = (type: string, body: string): Reply => ({ headers: { 'content-type': type }, body });
+  const table: [string, Reply, string][] = [
+    ['JSON as events', as('text/event-stream', json), 'whole'],
+    ['JSON as text', as('text/plain', `\n ${json}`), 'whole'],
+    ['events as JSON', as('application/json', events), 'streamed'],
+    ['events as bytes', as('application/octet-stream', events), 'streamed'],
+    ['comment first, as JSON', as('application/json', `: hi\n\n${events}`), 'streamed'],
+    ['page as events', as('text/event-stream', '<!DOCTYPE html><p>sign in'), 'model_not_api'],
+    ['page as JSON', as('application/json', '<html>sign in'), 'model_not_api'],
+    [
+      'error as events',
+      as('text/event-stream', '{"error":{"message":"no money","code":"insufficient_quota"}}'),
+      'model_quota',
+    ],
+    ['nothing as JSON', as('application/json', ''), 'model_not_api'],
+  ];
+  for (const [name, reply, outcome] of table) {
+    const fake = await startFake(t, [reply]);
+    assert.equal((await runHere(t, fake.baseUrl)).outcome, outcome, name);
+    assert.equal(fake.requests.length, 1, name);
+  }
 });
 
 test('an empty answer moves on; alone it is asked again', async (t) => {

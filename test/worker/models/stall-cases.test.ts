@@ -24,7 +24,7 @@ test('C026: only chunks of an answer keep it alive: no comments, pings or bytes 
     assert.equal(ran.outcome, 'ok', name);
     const [from, to] = fake.requests.map((request) => request.arrivedMs);
     const tookMs = (to ?? 0) - (from ?? 0);
-    assert.ok(tookMs >= 950 && tookMs <= 5000, `${name}: ${tookMs} ms`);
+    assert.ok(tookMs >= 500 && tookMs <= 8000, `${name}: ${tookMs} ms`);
     const fallback = ran.events.find((one) => one.type === 'fallback');
     assert.equal(fallback?.type === 'fallback' ? fallback.reason : '', 'stall', name);
   };
@@ -54,7 +54,7 @@ test('comments may hold a request in the queue before its first chunk, for the t
   });
   const [from, to] = endless.requests.map((request) => request.arrivedMs);
   assert.equal(ran.outcome, 'ok');
-  assert.ok((to ?? 0) - (from ?? 0) >= 1100 && (to ?? 0) - (from ?? 0) < 4000);
+  assert.ok((to ?? 0) - (from ?? 0) >= 900 && (to ?? 0) - (from ?? 0) < 4000);
 });
 
 test('a reader that is slow is not taken for a model that is stalled', async (t) => {
