@@ -64,7 +64,7 @@ export async function run(args: string[], context: CommandContext): Promise<numb
     verb === 'create' ? createTenant(pool, id, change) : changeTenant(pool, id, change),
   );
   if (tenant === null) throw new CommandError(`there is no tenant ${id}`);
-  await context.write(json ? `${JSON.stringify(tenant)}\n` : describe(tenant));
+  await context.write(json ? asJson(tenant) : describe(tenant));
   return 0;
 }
 
@@ -78,7 +78,7 @@ async function list(context: CommandContext, json: boolean): Promise<number> {
     }
   });
   if (json) {
-    for (const tenant of tenants) await context.write(`${JSON.stringify(tenant)}\n`);
+    for (const tenant of tenants) await context.write(asJson(tenant));
     return 0;
   }
   const rows = tenants.map((one) => [
@@ -91,6 +91,9 @@ async function list(context: CommandContext, json: boolean): Promise<number> {
   await context.write(formatTable(['tenant', 'engine', 'max running', 'memory bytes', 'network'], rows));
   return 0;
 }
+
+/** One line, with the names that HTTP has. */
+const asJson = ({ id, ...columns }: Tenant): string => `${JSON.stringify({ tenantId: id, ...columns })}\n`;
 
 function describe(tenant: Tenant): string {
   return Object.entries(tenant)

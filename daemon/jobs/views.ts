@@ -3,7 +3,7 @@ import type { JobState } from '../db/job-types.ts';
 import { type JobRow, listJobs, readJob } from '../db/jobs.ts';
 import type { Queryable } from '../db/pool.ts';
 import { Problem } from '../errors.ts';
-import { listCursor, parseListCursor } from './cursor.ts';
+import { badCursor } from './cursor.ts';
 import type { Caller, JobView } from './types.ts';
 
 /** The row as a view; what is not known yet is absent. */
@@ -43,7 +43,10 @@ export async function readVisible(db: Queryable, caller: Caller, jobId: string):
   return row;
 }
 
-/** One page, newest first. `next` is the cursor of the page after it. Throws Problem DJ_CURSOR_INVALID. */
+/**
+ * One page, newest first. `next` is the cursor of the page after it: the id of the last job shown, which tells nothing
+ * of other tenants. Throws Problem DJ_CURSOR_INVALID.
+ */
 export async function listVisible(
   db: Queryable,
   caller: Caller,
@@ -52,13 +55,19 @@ export async function listVisible(
   const rows = await listJobs(db, {
     tenantIds: caller.role === 'operator' ? null : caller.tenantIds,
     state: state ?? null,
-    beforeOrdinal: cursor === undefined ? Number.MAX_SAFE_INTEGER : parseListCursor(cursor),
+    beforeOrdinal: cursor === undefined ? Number.MAX_SAFE_INTEGER : await ordinalOf(db, caller, cursor),
     limit: limit + 1,
   });
   const page = rows.slice(0, limit);
   const last = page.at(-1);
   return {
     jobs: page.map(viewJob),
-    next: rows.length > limit && last !== undefined ? listCursor(last.ordinal) : null,
+    next: rows.length > limit && last !== undefined ? last.jobId : null,
   };
+}
+
+async function ordinalOf(db: Queryable, caller: Caller, cursor: string): Promise<number> {
+  const row = /^[\w-]{1,64}$/.test(cursor) ? await readJob(db, cursor) : null;
+  if (row === null || !maySee(caller, row.tenantId)) throw badCursor('this is not a cursor of the list');
+  return row.ordinal;
 }

@@ -154,7 +154,12 @@ test('the list shows only own jobs, newest first, page by page', async () => {
   assert.deepEqual(seen.slice(0, 5), ids);
   const none = await bench.jobs.list(callerOf('other'), { limit: 10, state: 'running' });
   assert.deepEqual(none, { jobs: [], next: null });
-  await assert.rejects(bench.jobs.list(OPERATOR, { limit: 1, cursor: 'zzz' }), { code: 'DJ_CURSOR_INVALID' });
+  for (const cursor of ['zzz', '', 'job_\0', 'x'.repeat(1000)])
+    await assert.rejects(bench.jobs.list(OPERATOR, { limit: 1, cursor }), { code: 'DJ_CURSOR_INVALID' });
+  const [foreign] = ids;
+  await assert.rejects(bench.jobs.list(callerOf('capped'), { limit: 1, cursor: foreign ?? '' }), {
+    code: 'DJ_CURSOR_INVALID',
+  });
 });
 
 test('an engine that this machine lacks and enforcement that is refused are typed errors at once', async () => {
