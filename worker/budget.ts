@@ -26,7 +26,9 @@ export function checkBudget(budget: Budget): Budget {
 }
 
 export interface Spending {
-  /** Before each request. Throws a RunError `budget` when requests or tokens are spent. */
+  /** Throws a RunError `budget` when requests or tokens are spent. */
+  check(): void;
+  /** Before each request: checks, and counts it. */
   takeRequest(): void;
   /** Counts what a taken request used. `inputTokens`: an estimate, for a provider that gives no figure. */
   account(answer: Promise<Answer>, inputTokens: number): Promise<Answer>;
@@ -36,12 +38,15 @@ export interface Spending {
 export function createSpending({ requests, tokens }: Budget): Spending {
   let taken = 0;
   let used = 0;
-  return {
-    takeRequest() {
+  const spending: Spending = {
+    check() {
       if (requests !== undefined && taken >= requests)
         throw new RunError('budget', `the run has made the ${requests} requests of its budget`);
       if (tokens !== undefined && used >= tokens)
         throw new RunError('budget', `the run has used ${used} of the ${tokens} tokens of its budget`);
+    },
+    takeRequest() {
+      spending.check();
       taken += 1;
     },
     async account(answer, inputTokens) {
@@ -59,4 +64,5 @@ export function createSpending({ requests, tokens }: Budget): Spending {
       return answer;
     },
   };
+  return spending;
 }

@@ -44,6 +44,7 @@ export async function runLoop(context: RunContext): Promise<AssistantEntry> {
     if (pending === null) {
       refuseEndlessCuts(conversation);
       refuseCircles(context);
+      context.spending.check();
       await askTurn(context);
     } else {
       await runRound(context, pending.round, pending.calls);

@@ -14,6 +14,8 @@ export type Redo = 'auto' | 'always' | 'never';
 export interface ToolFilter {
   allow?: string[];
   deny?: string[];
+  /** Further tools beside the built-in ones; `allow` and `deny` hold for them too. */
+  add?: readonly Tool[];
 }
 
 /** What one run may spend. */

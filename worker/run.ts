@@ -1,5 +1,6 @@
 // One agent run as a stream of events. Never ends the process, writes to stdout or touches signals; several runs may
 // go on in one process.
+import { setMaxListeners } from 'node:events';
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { checkBudget, createSpending } from './budget.ts';
@@ -142,12 +143,15 @@ async function closeFailed(
   }
 }
 
-/** Ends the run when the caller's signal or the reader says so. */
-function followSignal(signal: AbortSignal | undefined): AbortController {
+/** Ends the run when the caller's signal says so; `leave` takes the hand off that signal, which may live for long. */
+function followSignal(signal: AbortSignal | undefined): { controller: AbortController; leave(): void } {
   const controller = new AbortController();
-  if (signal?.aborted) controller.abort(signal.reason);
-  else signal?.addEventListener('abort', () => controller.abort(signal.reason), { once: true });
-  return controller;
+  // Calls at the same time listen each for itself; Node 18 warns on stderr from the eleventh on.
+  setMaxListeners(0, controller.signal);
+  const abort = (): void => controller.abort(signal?.reason);
+  if (signal?.aborted) abort();
+  else signal?.addEventListener('abort', abort, { once: true });
+  return { controller, leave: () => signal?.removeEventListener('abort', abort) };
 }
 
 function eventUnits(event: WorkerEvent): number {
@@ -161,7 +165,7 @@ function eventUnits(event: WorkerEvent): number {
  */
 export async function* run(options: RunOptions): AsyncGenerator<WorkerEvent, void, undefined> {
   const channel: Channel<WorkerEvent> = createChannel();
-  const controller = followSignal(options.signal);
+  const { controller, leave } = followSignal(options.signal);
   const emit = (event: WorkerEvent): void => channel.push(event, eventUnits(event));
   const cancel: Ports['cancel'] = (reason) => controller.abort(reason);
   const ports = { emit, drained: () => channel.drained(), signal: controller.signal, cancel };
@@ -172,5 +176,6 @@ export async function* run(options: RunOptions): AsyncGenerator<WorkerEvent, voi
     channel.abandon();
     controller.abort(new RunError('cancelled', 'the reader went away'));
     await ended;
+    leave();
   }
 }

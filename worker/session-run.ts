@@ -1,5 +1,6 @@
 // One run over an open session log: prompt in, loop, final answer out. Loads http and the tools only after the first
 // event was handed over, so that a reader sees it early.
+import { chooseTools } from './choose-tools.ts';
 import type { Conversation } from './conversation.ts';
 import { RunError } from './failure.ts';
 import type { Ledger } from './ledger.ts';
@@ -72,13 +73,6 @@ async function announce(run: SessionRun): Promise<void> {
   await addPrompt(run);
   const event: SessionEvent = { type: 'session', sessionId, resumed: store.found > 0, engine, model };
   run.emit(options.workspace === undefined ? event : { ...event, workspace: options.workspace });
-}
-
-async function chooseTools(options: RunOptions): Promise<readonly Tool[]> {
-  const { tools, readOnly = false } = options;
-  if (Array.isArray(tools)) return (tools as Tool[]).filter((tool) => !readOnly || tool.effect === 'pure');
-  const { selectTools } = await import('./tools/index.ts');
-  return selectTools(tools as { allow?: string[]; deny?: string[] } | undefined, readOnly);
 }
 
 /** The session's own prompt; our default names the working directory, which another run may have changed. */

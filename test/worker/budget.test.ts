@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { contentChunk, httpError, stall, toolCallChunk, usageChunk } from '../../worker/index.ts';
@@ -40,6 +42,8 @@ test('a run makes no more requests than its budget, repeated ones included, and 
     retryable: false,
   });
   assert.equal(fake.requests.length, 3);
+  const log = readFileSync(join(session.dir, 's.jsonl'), 'utf8').trim().split('\n');
+  assert.equal(JSON.parse(log.at(-1) ?? '').data.turns, 2);
   const resumed = await collectRun(t, fake, { tools: [note], budget: { requests: 3 }, session });
   assert.equal(endOf(resumed), 'done');
 });

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createChannel } from '../../worker/channel.ts';
@@ -10,6 +11,7 @@ import {
   stall,
   startFakeOpenAI,
   type Tool,
+  type ToolFilter,
   toolCallChunk,
   type WorkerEvent,
 } from '../../worker/index.ts';
@@ -145,4 +147,50 @@ test('what cannot be run is an error event, not an exception', async (t) => {
   assert.equal(await code({ prompt: 'x', models: [] }), 'settings');
   assert.equal(await code({ prompt: 'x', sessionId: '../x' }), 'storage');
   assert.equal(await code({ prompt: 'x', models: [{ id: 'm', baseUrl: 'ftp://h' }] }), 'settings');
+});
+
+test('a signal that lives for long is not left with a listener per run', async (t) => {
+  const fake = await startFake(t, [{ sse: [contentChunk('ok')] }]);
+  const { signal } = new AbortController();
+  const session = { provider: 'file' as const, dir: makeFolder(t) };
+  for (let round = 0; round < 3; round += 1)
+    await collect(run({ prompt: 'x', models: [{ id: 'm', baseUrl: fake.baseUrl }], signal, session }));
+  assert.equal(getEventListeners(signal, 'abort').length, 0);
+});
+
+test('own tools stand beside the built-in ones, and are narrowed like them', async (t) => {
+  const session = { provider: 'file' as const, dir: makeFolder(t) };
+  const own: Tool = {
+    name: 'own',
+    description: 'does something',
+    parameters: { type: 'object', properties: {} },
+    effect: 'exec',
+    run: async () => ({ content: 'done', isError: false }),
+  };
+  const shown = async (tools: ToolFilter, readOnly = false): Promise<string[]> => {
+    const fake = await startFake(t, [{ sse: [contentChunk('ok')] }]);
+    const models = [{ id: 'm', baseUrl: fake.baseUrl }];
+    await collect(run({ prompt: 'x', models, session, tools, readOnly }));
+    const list: { function: { name: string } }[] = fake.requests[0]?.body.tools ?? [];
+    return list.map((tool) => tool.function.name);
+  };
+  assert.equal((await shown({ add: [own] })).at(-1), 'own');
+  assert.equal((await shown({ add: [own] })).length, 8);
+  assert.deepEqual(await shown({ add: [own], allow: ['own', 'bash'], deny: ['bash'] }), ['own']);
+  assert.equal((await shown({ add: [own], deny: ['own'] })).includes('own'), false);
+  assert.equal((await shown({ add: [own] }, true)).includes('own'), false);
+  const wrong = [
+    { ...own, name: 'bash' },
+    { ...own, name: 'a b' },
+    { ...own, effect: undefined },
+    { ...own, run: undefined },
+    { ...own, parameters: undefined },
+    null,
+  ];
+  for (const tool of wrong) {
+    const models = [{ id: 'm', baseUrl: 'http://127.0.0.1:1/v1' }];
+    const tools = { add: [tool as unknown as Tool] };
+    const last = terminal(await collect(run({ prompt: 'x', models, session, tools })));
+    assert.equal(last.type === 'error' ? last.code : last, 'settings');
+  }
 });

@@ -29,10 +29,11 @@ export const TOOLS: readonly Tool[] = [
 export function selectTools(
   filter: { allow?: string[]; deny?: string[] } | undefined,
   readOnly: boolean,
+  tools: readonly Tool[] = TOOLS,
 ): Tool[] {
   const allow = filter?.allow;
   const deny = filter?.deny ?? [];
-  return TOOLS.filter(
+  return tools.filter(
     (tool) =>
       (allow === undefined || allow.includes(tool.name)) &&
       !deny.includes(tool.name) &&
