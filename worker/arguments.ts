@@ -7,7 +7,7 @@ export const USAGE = `djinn - one headless agent run: NDJSON events on stdout, l
   djinn -p PROMPT [options]     run a prompt ("-p -" reads it from stdin)
   djinn --session-id ID         finish what the session's last run left
   djinn --job -                 read the whole job as one JSON line from stdin (for supervisors)
-  djinn sessions|replay|fork    look at, replay, check and fork recorded sessions; each has its own --help
+  djinn sessions|replay|fork|rerun    recorded sessions: look at, check, fork, run again; each has its own --help
 
   -p, --prompt TEXT             the prompt
       --session-id ID           session to begin or resume, [A-Za-z0-9_-]{1,64}

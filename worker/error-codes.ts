@@ -35,6 +35,8 @@ export const ERROR_CODES = {
   model_empty: ['the answer was empty', true],
   model_bad_request: ['the provider refuses the request', false],
   no_end: ['in a replay: the recorded run has no end; its process died or still runs', true],
+  replay_end: ['in a rerun: the record has no further request or answer', false],
+  replay_differs: ['in a rerun: a request differs from the recorded one', false],
   internal: ['a defect; the log has more', false],
 } as const satisfies Record<string, readonly [meaning: string, retryable: boolean]>;
 

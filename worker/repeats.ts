@@ -19,7 +19,8 @@ interface Round {
   resultOf(callId: string): Pick<Result, 'content' | 'isError'> | undefined;
 }
 
-function withoutNote(content: string): string {
+/** A result as the tool gave it. */
+export function withoutNote(content: string): string {
   const at = content.lastIndexOf(NOTE_START);
   if (at === -1 || !content.endsWith(']')) return content;
   return content.slice(0, at).replace(/\n$/, '');

@@ -42,6 +42,10 @@ function chooseModels(options: RunOptions): Pick<SessionRun, 'models' | 'idleTim
   return chosen;
 }
 
+function chooseCooling({ source, coolingFile }: RunOptions): Cooling {
+  return source?.cooling ?? (coolingFile === undefined ? cooling : openCoolingFile(coolingFile, Date.now));
+}
+
 async function openStore(
   options: RunOptions,
   sessionId: string,
@@ -100,12 +104,7 @@ async function runToEnd(options: RunOptions, { emit, drained, signal, cancel }: 
       store,
       conversation,
       ledger,
-      cooling:
-        options.coolingFile === undefined
-          ? options.source === undefined
-            ? cooling
-            : new Map()
-          : openCoolingFile(options.coolingFile, Date.now),
+      cooling: chooseCooling(options),
       totals,
       spending: createSpending(budget),
       signal,

@@ -9,6 +9,7 @@ const COMMANDS: Record<string, () => Promise<{ usage: string; run: Run }>> = {
   replay: () => import('./replay.ts'),
   fork: () => import('./fork.ts'),
   sessions: () => import('./sessions.ts'),
+  rerun: () => import('./rerun.ts'),
 };
 
 const EXIT_FAILED = 1;

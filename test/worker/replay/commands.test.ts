@@ -238,7 +238,7 @@ test('wrong usage of a command exits 2, an unknown session 1; each has its help'
   ]) {
     assert.equal((await djinn(home, ...words)).code, 1, words.join(' '));
   }
-  for (const name of ['replay', 'fork', 'sessions']) {
+  for (const name of ['replay', 'fork', 'sessions', 'rerun']) {
     const { code, stdout } = await djinn(home, name, '--help');
     assert.ok(code === 0 && stdout.startsWith(`djinn ${name}`));
   }
