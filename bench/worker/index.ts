@@ -46,7 +46,8 @@ function installPeers(): void {
 function enterNamespace(): number {
   const enter = 'ip link set lo up && exec "$@"';
   const argv = ['--net', '--', 'sh', '-c', enter, 'sh', process.execPath, ...process.argv.slice(1)];
-  const { status, error } = spawnSync('unshare', argv, {
+  // It ends with this process, however that ends.
+  const { status, error } = spawnSync('setpriv', ['--pdeathsig=TERM', '--', 'unshare', ...argv], {
     stdio: 'inherit',
     env: { ...process.env, [INSIDE]: '1' },
   });
