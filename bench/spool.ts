@@ -30,7 +30,7 @@ async function* chunksOf(line: string, endsAt: number): AsyncGenerator<Buffer> {
 }
 
 async function measure(name: string, stdout: Readable): Promise<void> {
-  const lines = createEventLines({ jobId: 'job_bench', attempt: 1, sessionId: 'bench' });
+  const lines = createEventLines({ jobId: 'job_bench', attempt: 1 });
   const spool = createSpool({ path: join(dir, `${Math.random()}.ndjson`), gid: null });
   const began = performance.now();
   const cpu = process.cpuUsage();

@@ -41,11 +41,11 @@ export class Attempt {
   #over = false;
 
   constructor(order: Order, world: World) {
-    const { jobId, attempt, tenantId, sessionId } = order.params;
+    const { jobId, attempt, tenantId } = order.params;
     this.order = order;
     this.world = world;
     this.log = world.log.child({ tenantId, jobId, attempt });
-    this.lines = createEventLines({ jobId, attempt, sessionId });
+    this.lines = createEventLines({ jobId, attempt });
     this.stderr = createStderrLog(this.log);
     this.sealed = this.#live();
   }

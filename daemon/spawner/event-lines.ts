@@ -35,11 +35,7 @@ const PLAIN_TOKEN = /^\{"type":"token","text":"[ !#-[\]-\uffff]*"\}$/;
 const MAX_CODE_CHARS = 128;
 const MAX_MESSAGE_CHARS = 4096;
 
-/** `sessionId`: the job's; an event that names another session is refused, as is every one that follows `done`. */
-export function createEventLines(
-  { sessionId, ...ref }: AttemptRef & { sessionId: string },
-  now: () => number = Date.now,
-): EventLines {
+export function createEventLines(ref: AttemptRef, now: () => number = Date.now): EventLines {
   const state: ProtocolState = {
     lastType: null,
     wentOn: false,
@@ -98,10 +94,6 @@ export function createEventLines(
       return null;
     }
     const { event } = checked;
-    if ('sessionId' in event && event.sessionId !== sessionId) {
-      reject(`${event.type}.sessionId is not that of the job`);
-      return null;
-    }
     state.lastType = event.type;
     if (event.type === 'error') {
       state.error = {
