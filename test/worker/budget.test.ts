@@ -67,12 +67,12 @@ test('no request follows once the tokens are spent, by the figures of the provid
 test('a provider that gives no figures is counted by an estimate', async (t) => {
   const fake = await startFake(t, () => ({
     raw: [
-      `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'x'.repeat(30_000) }, finish_reason: null }] })}\n\n`,
+      `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'x'.repeat(24_000) }, finish_reason: null }] })}\n\n`,
       `data: ${JSON.stringify(toolCallChunk('note', { n: count++ }))}\n\n`,
       'data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}\n\ndata: [DONE]\n\n',
     ],
   }));
-  assert.equal(endOf(await collectRun(t, fake, { tools: [note], budget: { tokens: 10_000 } })), 'budget');
+  assert.equal(endOf(await collectRun(t, fake, { tools: [note], budget: { tokens: 8_100 } })), 'budget');
   assert.equal(fake.requests.length, 1);
 });
 

@@ -1,7 +1,7 @@
 // The glob tool: finds files by name.
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { defineTool, ToolError } from './define-tool.ts';
+import { defineTool, describe, ToolError } from './define-tool.ts';
 import { compileGlob } from './glob-match.ts';
 import { boundsOf, resolveInside } from './path-inside.ts';
 import { showPath } from './show-path.ts';
@@ -44,19 +44,25 @@ export const globTool = defineTool<Arguments>({
     let bytes = 0;
     let stopped = '';
     const checkpoint = createCheckpoint(signal);
-    for await (const file of walkFiles(start, { bounds, keep, checkpoint, gaps })) {
-      const shown = showPath(file.path, cwd, start, path ?? '.');
-      bytes += Buffer.byteLength(shown) + 1;
-      if (found.length === MAX_FILES || bytes > MAX_TEXT_BYTES) {
-        stopped = `\n[only the first ${found.length} are listed; narrow the pattern or the path]`;
-        break;
+    let failure = '';
+    try {
+      for await (const file of walkFiles(start, { bounds, keep, checkpoint, gaps })) {
+        const shown = showPath(file.path, cwd, start, path ?? '.');
+        bytes += Buffer.byteLength(shown) + 1;
+        if (found.length === MAX_FILES || bytes > MAX_TEXT_BYTES) {
+          stopped = `\n[only the first ${found.length} are listed; narrow the pattern or the path]`;
+          break;
+        }
+        found.push(shown);
       }
-      found.push(shown);
+    } catch (error) {
+      // What was found until then is worth telling.
+      failure = `\nglob: ${describe(error)}`;
     }
     const unreadable =
       gaps.unreadable > 0 ? `\n[directories that could not be read: ${gaps.unreadable}]` : '';
     const list = found.length > 0 ? found.join('\n') : '[no files match]';
-    return { content: list + stopped + unreadable, isError: false };
+    return { content: list + stopped + unreadable + failure, isError: failure !== '' };
   },
 });
 

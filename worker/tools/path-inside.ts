@@ -26,13 +26,12 @@ export interface Bounds {
   roots: string[];
 }
 
+/** @throws ToolError when the working directory is gone. */
 export async function boundsOf(cwd: string): Promise<Bounds> {
-  const roots: string[] = [];
-  for (const root of [cwd, '/tmp']) {
-    const real = await realpath(root).catch(() => null);
-    if (real !== null) roots.push(real);
-  }
-  return { cwd, roots };
+  const own = await realpath(cwd).catch(() => null);
+  if (own === null) throw new ToolError(`the working directory ${cwd} is gone; a bash call makes it again`);
+  const temporary = await realpath('/tmp').catch(() => null);
+  return { cwd, roots: temporary === null ? [own] : [own, temporary] };
 }
 
 const isInside = (path: string, { roots }: Bounds): boolean =>

@@ -247,6 +247,19 @@ test('C074 a working directory that a command removed is made again', async (t) 
   );
   assert.match(gone.content, /is gone and cannot be made again/);
   assert.equal(gone.isError, true);
+  for (const [tool, args] of [
+    ['read_file', { path: 'f' }],
+    ['write_file', { path: 'f', content: '' }],
+    ['edit_file', { path: 'f', old_string: 'a', new_string: 'b' }],
+    ['read_image', { path: 'f' }],
+    ['grep', { pattern: 'x' }],
+    ['glob', {}],
+  ] as const) {
+    assert.match(
+      (await call(tool, args)).content,
+      /working directory .* is gone; a bash call makes it again/,
+    );
+  }
 });
 
 test('where no pipe can be made, the output comes all the same', async (t) => {

@@ -51,6 +51,20 @@ test('C061 a hostile pattern costs no time', () => {
   assert.ok(Date.now() - startMs < 1000);
 });
 
+test('a search that is cancelled tells what it found until then', async (t) => {
+  const { call, path } = workspace(t);
+  for (let index = 0; index < 300; index++) writeFileSync(path(`${index}`), '');
+  const signal = AbortSignal.abort();
+  let asked = 0;
+  // Aborted while the walk is on its way.
+  const late = Object.defineProperty(new EventTarget(), 'aborted', {
+    get: () => ++asked > 20 && signal.aborted,
+  });
+  const outcome = await call('glob', {}, { signal: late as AbortSignal });
+  assert.equal(outcome.isError, true);
+  assert.match(outcome.content, /^0\n1\n.*\nglob: cancelled$/s);
+});
+
 test('the list is sorted, bounded, leaves out .git and node_modules, and quotes names that look like two', async (t) => {
   const { call, path } = workspace(t);
   const touch = (name: string) => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, symlinkSync, truncateSync } from 'node:fs';
 import { test } from 'node:test';
 import { workspace } from './support.ts';
@@ -13,6 +14,16 @@ for (const pattern of ['-77', '--help', '->', '-e x', '-- ']) {
     assert.equal((await call('grep', { pattern, path: '-rf', literal: true })).content, `-rf:1:${pattern}`);
   });
 }
+
+test('C059 names that look like flags are names for every tool', async (t) => {
+  const { call, write } = workspace(t);
+  write('-rf', '--help\n');
+  assert.equal((await call('read_file', { path: '-rf' })).content, '--help\n');
+  assert.equal((await call('edit_file', { path: '-rf', old_string: '--', new_string: '++' })).isError, false);
+  assert.equal((await call('write_file', { path: '--help', content: '++x\n' })).isError, false);
+  assert.equal((await call('glob', { pattern: '-*' })).content, '--help\n-rf');
+  assert.equal((await call('grep', { pattern: '++', literal: true, glob: '-*f' })).content, '-rf:1:++help');
+});
 
 test('C061 a pattern that backtracks for ever ends within its limit, blocks nothing, and the next search works', async (t) => {
   const { call, write } = workspace(t);
@@ -81,6 +92,19 @@ test('C062 links that loop are not followed', async (t) => {
   assert.equal((await call('grep', { pattern: 'x', glob: 'f' })).content, 'sub/f:1:x');
   assert.equal((await call('glob', { path: 'sub/root' })).isError, true);
   assert.ok(Date.now() - startMs < 2000);
+});
+
+test('C062 links that lead to each other, a FIFO and a socket stop no search', async (t) => {
+  const { call, write, path } = workspace(t);
+  symlinkSync('b', path('a'));
+  symlinkSync('a', path('b'));
+  execFileSync('mkfifo', [path('fifo')]);
+  write('f', 'x\n');
+  assert.equal((await call('glob', {})).content, 'f');
+  assert.equal((await call('grep', { pattern: 'x' })).content, 'f:1:x');
+  assert.equal((await call('grep', { pattern: 'x', path: 'a' })).isError, true);
+  assert.match((await call('grep', { pattern: 'x', path: 'fifo' })).content, /could not be read: 1/);
+  assert.match((await call('read_file', { path: 'a' })).content, /too many symbolic links/);
 });
 
 test('lines are numbered over blocks, CRLF is no part of them, binary files are left out and counted', async (t) => {

@@ -53,6 +53,22 @@ test('C077 a decompression bomb is refused from the header', async (t) => {
   assert.ok(process.memoryUsage.rss() - rssBefore < 50e6);
 });
 
+test('C077 the other kinds of image are judged by their header too, up to the largest size that it can say', async (t) => {
+  const { call, write } = workspace(t);
+  const gif = Buffer.from(GIF);
+  gif.writeUInt16LE(65_535, 6);
+  const jpeg = Buffer.from(JPEG_HEADER);
+  jpeg.writeUInt16BE(65_535, 25);
+  const webp = Buffer.from(WEBP_LOSSY);
+  webp.writeUInt16LE(0x3fff, 26);
+  const huge = png(1, 1);
+  huge.writeUInt32BE(0xffff_ffff, 16);
+  for (const bytes of [gif, jpeg, webp, huge]) {
+    write('bomb', bytes);
+    assert.match((await call('read_image', { path: 'bomb' })).content, /too large: \d+×\d+ pixels/);
+  }
+});
+
 test('text, an empty image and a file over 5 MiB are errors', async (t) => {
   const { call, write } = workspace(t);
   write('text.png', 'not a picture');
