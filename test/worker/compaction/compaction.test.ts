@@ -92,12 +92,72 @@ test('C046: wherever the cut falls, calls keep their results and the last prompt
   );
 });
 
-test('every watermark between two records gives a valid request', () => {
+const rounds = fc.array(fc.nat(4), { maxLength: 12 });
+const anyView = fc.record({
+  roundsBefore: fc.nat(60),
+  resultsBefore: fc.nat(60),
+  reasoningBefore: fc.nat(60),
+  summary: fc.option(fc.string({ unit: 'binary', maxLength: 30 })),
+});
+
+test('C046: a view cut at any index gives a request that the strict rules take, and keeps the last prompt', () => {
+  fc.assert(
+    fc.property(rounds, fc.nat(600), anyView, (counts, size, view) => {
+      check(converse(counts, size), view);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test('every index of one long conversation, for each watermark', () => {
   const conversation = converse([1, 4, 0, 2, 3, 0, 1], 300);
-  for (let seq = 0; seq < 30; seq += 1) {
-    check(conversation, { roundsBefore: seq, resultsBefore: 0, summary: null });
+  const last = conversation.entries.at(-1)?.seq ?? 0;
+  const whole = { roundsBefore: 0, resultsBefore: 0, reasoningBefore: 0, summary: null };
+  for (let seq = 0; seq <= last + 1; seq += 1) {
+    check(conversation, { ...whole, roundsBefore: seq });
+    check(conversation, { ...whole, resultsBefore: seq });
+    check(conversation, { ...whole, reasoningBefore: seq });
     check(conversation, { roundsBefore: seq, resultsBefore: 30, summary: 'short' });
   }
+});
+
+test('reasoning that nobody asks for goes first, the reasoning that a provider wants back never goes alone', () => {
+  const of = (field: 'reasoning' | 'reasoning_content'): Conversation => {
+    const conversation = converse([1, 1, 1, 1], 100);
+    for (const one of conversation.entries) {
+      if (one.kind !== 'assistant') continue;
+      one.data = { ...one.data, reasoning: 'thought '.repeat(50), reasoningField: field };
+    }
+    return conversation;
+  };
+  const plan = (field: 'reasoning' | 'reasoning_content'): View | null => {
+    const conversation = of(field);
+    const all = viewTokens(conversation, conversation.view, entry);
+    return planTrim(conversation, { targetTokens: all - 150 }, entry);
+  };
+  const dropped = plan('reasoning');
+  assert.deepEqual([dropped?.roundsBefore, dropped?.resultsBefore], [0, 0]);
+  assert.ok((dropped?.reasoningBefore ?? 0) > 0);
+  const spared = plan('reasoning_content');
+  assert.ok((spared?.roundsBefore ?? 0) > 0, 'whole rounds go instead');
+  const sent = renderMessages(of('reasoning_content'), spared ?? undefined);
+  for (const one of sent)
+    if (one.tool_calls !== undefined) assert.match(one.reasoning_content ?? '', /thought/);
+});
+
+test('the last round is touched only when nothing can be sent otherwise', () => {
+  const conversation = converse([1, 1], 3000);
+  const last = conversation.entries.at(-1)?.seq ?? 0;
+  const wide = { ...entry, inputLimit: 100_000 };
+  const view = planTrim(conversation, { targetTokens: 1 }, wide);
+  assert.ok(view !== null && view.resultsBefore <= last && view.roundsBefore <= last);
+  conversation.view = view;
+  assert.equal(planTrim(conversation, { targetTokens: 1 }, wide), null);
+  const refused = planTrim(conversation, { targetTokens: 1, refused: true }, wide);
+  assert.ok((refused?.resultsBefore ?? 0) > last);
+  check(conversation, refused as View);
+  const narrow = planTrim(conversation, { targetTokens: 1 }, { ...entry, inputLimit: 500 });
+  assert.ok((narrow?.resultsBefore ?? 0) > last);
 });
 
 test('old results go before whole rounds do, and no more than needed', () => {
