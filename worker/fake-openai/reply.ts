@@ -73,6 +73,8 @@ function cutConnection(response: ServerResponse, how: 'reset' | 'fin'): void {
 
 async function writeSteps(response: ServerResponse, steps: readonly Step[]): Promise<boolean> {
   for (const step of steps) {
+    // Nobody listens any more: the rest of a long script holds nothing up.
+    if (response.destroyed) return false;
     if (typeof step === 'string' || Buffer.isBuffer(step)) await write(response, step);
     else if ('pauseMs' in step) await sleep(step.pauseMs);
     else {

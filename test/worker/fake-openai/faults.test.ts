@@ -59,7 +59,7 @@ async function job(t: TestContext, faults: FaultOptions): Promise<Ran & { ran: n
     }),
     { faults },
   );
-  const end = await runHere(t, fake.baseUrl, { tools: [mark], idleTimeoutMs: 400 });
+  const end = await runHere(t, fake.baseUrl, { tools: [mark], idleTimeoutMs: 2000 });
   assert.deepEqual(
     fake.requests.filter((request) => request.problems.length > 0),
     [],

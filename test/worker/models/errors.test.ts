@@ -68,12 +68,19 @@ test('C022: only exact forms of Retry-After are a figure', () => {
   const at = (value: string): number | undefined => parseRetryAfter({ 'retry-after': value }, now);
   assert.equal(at('1'), 1000);
   assert.equal(at('Mon, 30 Nov 2026 10:00:03 GMT'), 3000);
+  // The two old forms of a date, which a recipient must take.
+  assert.equal(at('Monday, 30-Nov-26 10:00:03 GMT'), 3000);
+  assert.equal(at('Mon Nov 30 10:00:03 2026'), 3000);
   for (const value of [
     'Mon, 30 Nov 2026 09:59:00 GMT',
     'Sat, 32 Foo 2026',
     '-3',
     '1.5',
     '120junk',
+    '-2099',
+    '2099-01-01',
+    'Jan 1 2099',
+    '1 Jan 2099 00:00:00 GMT',
     '',
     '0',
   ]) {

@@ -67,6 +67,7 @@ test('C022: every form of Retry-After, with its own wait: as said, or the ordina
     ['beyond any number', { 'retry-after': '9'.repeat(400) }, 450],
     ['a duration', { 'retry-after': 'PT5S' }, 450],
     ['none', {}, 450],
+    ['a moment', { 'retry-after-ms': '1' }, 450],
     ['milliseconds', { 'retry-after-ms': '1200' }, 1190],
     ['milliseconds before seconds', { 'retry-after-ms': '700', 'retry-after': '9' }, 690],
     ['milliseconds that are none', { 'retry-after-ms': 'soon', 'retry-after': '1' }, 990],

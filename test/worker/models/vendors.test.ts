@@ -282,19 +282,23 @@ test('Moonshot: usage inside the choice counts; Gemini wraps its errors in a lis
 test('a key that a server echoes, in any form, is in no event, record or log line', async (t) => {
   const key = 'sk-CANARY+1/abc=';
   const forms = [key, encodeURIComponent(key), Buffer.from(key).toString('base64')];
+  const check = async (form: string, message: string, reply: Reply): Promise<void> => {
+    const fake = await startFake(t, [reply]);
+    const ran = await runHere(t, fake.baseUrl, { models: [{ id: 'm', baseUrl: fake.baseUrl, apiKey: key }] });
+    assert.match(ran.outcome, /^model_(auth|quota|not_api)$/);
+    assert.equal(fake.requests[0]?.headers.authorization, `Bearer ${key}`);
+    const written = JSON.stringify([ran.events, ran.records, ran.warnings]);
+    // Not even a part of it, where a message was cut.
+    for (const one of forms)
+      assert.ok(!written.includes(one.slice(0, 9)), `${form} behind ${message.length}`);
+  };
   for (const form of forms) {
-    // Also where the message is cut for the log, in the middle of the key.
-    for (const before of ['', 'x'.repeat(490), 'y'.repeat(230)]) {
-      const fake = await startFake(t, [
-        httpError(401, { message: `${before} Authorization: Bearer ${form}` }),
-      ]);
-      const ran = await runHere(t, fake.baseUrl, {
-        models: [{ id: 'm', baseUrl: fake.baseUrl, apiKey: key }],
-      });
-      assert.equal(ran.outcome, 'model_auth');
-      assert.equal(fake.requests[0]?.headers.authorization, `Bearer ${key}`);
-      const written = JSON.stringify([ran.events, ran.records, ran.warnings]);
-      for (const one of forms) assert.ok(!written.includes(one.slice(0, 12)), `${one} in ${written}`);
+    for (const length of [0, 60, 205, 230, 465, 490, 8140, 8160]) {
+      const message = `${'x'.repeat(length)} Authorization: Bearer ${form}`;
+      await check(form, message, httpError(401, { message }));
+      await check(form, message, { raw: [event({ error: { code: 402, message } })] });
+      await check(form, message, { headers: { 'content-type': 'text/html' }, body: `<p>${message}` });
+      await check(form, message, { json: { nothing: message } });
     }
   }
 });
