@@ -106,7 +106,6 @@ describe('exercises', { concurrency: 2 }, () => {
         mkdirSync(dirname(join(cwd, path)), { recursive: true });
         writeFileSync(join(cwd, path), content);
       }
-      assert.equal(passes(exercise.tests, cwd), false, 'it is not solved yet');
       const fake = await startFakeOpenAI(createModel(exercise));
       t.after(() => fake.stop());
       const end = await solve(t, exercise, fake, cwd);
