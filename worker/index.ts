@@ -16,6 +16,7 @@ export { FAULT_KINDS, type FaultKind, type FaultOptions } from './fake-openai/fa
 export { cut, httpError, type Reply, reset, type Step, stall } from './fake-openai/reply.ts';
 export type { FakeOpenAI, FakeOptions, FakeRequest, Script } from './fake-openai/server.ts';
 export type { Denial, Guard, GuardedCall } from './guards.ts';
+export type { ModelSource } from './model-source.ts';
 export * from './protocol.ts';
 export { run } from './run.ts';
 export type { Budget, Log, Redo, RunOptions, ToolFilter } from './run-options.ts';

@@ -202,6 +202,25 @@ testBoth('C043: output cut inside a surrogate pair reaches the model well-formed
   assert.ok(isDone(await scene.run({ prompt: 'go' })) && accepted(scene));
 });
 
+testBoth(
+  'C043: half a pair in the arguments of a call goes back well-formed, also after a resume',
+  async (t, provider) => {
+    // As an escape in the text of the arguments, and as the half itself.
+    for (const args of ['{"command":"echo \\ud83d"}', '{"command":"echo \ud83d"}']) {
+      const scene = await setScene(t, provider, ({ index }) =>
+        index === 0 ? { sse: [toolCallChunk('bash', args)] } : { sse: [contentChunk('ok')] },
+      );
+      assert.ok(isDone(await scene.run({ prompt: 'go' })));
+      assert.ok(isDone(await scene.run({ prompt: 'on' })) && accepted(scene));
+      assert.equal(scene.fake.requests.length, 3);
+      assert.ok(
+        !readFileSync(scene.log, 'utf8').includes('\\ud83d"}",'),
+        'no half in the log as a character',
+      );
+    }
+  },
+);
+
 testBoth('`--redo never` runs nothing again, not even a read', async (t, provider) => {
   const scene = await setScene(t, provider, ({ index }) =>
     index === 0 ? { sse: [toolCallChunk('read_file', { path: 'f' })] } : { sse: [contentChunk('ok')] },

@@ -83,6 +83,25 @@ function takeRequest(run: RecordedRun, record: SessionRecord & { type: 'request'
   run.models.push({ id, ...(maxTokens === undefined ? {} : { outputLimit: maxTokens }) });
 }
 
+/** Version 0.1.0 kept no failures: what it did about them tells most of them. */
+function takeOldFailure(run: RecordedRun, { from, to, reason, message }: RecordData['fallback']): void {
+  const request = run.requests.at(-1);
+  const isTold =
+    request === undefined || request.outcomes.length > 0 || (from === to && reason === 'gateway');
+  // An overflow was told after the compaction that it led to.
+  if (!isTold && reason !== 'overflow')
+    request.outcomes.push({ failure: recordedFailure({ kind: reason, message }) });
+}
+
+/** Version 0.1.0 kept no answers to summary requests, only those that were used. */
+function takeOldSummary(run: RecordedRun, { view }: RecordData['compact']): void {
+  const request = run.requests.at(-1);
+  if (request?.data.purpose !== 'summary' || request.outcomes.length > 0 || view.summary === null) return;
+  request.outcomes.push({
+    answer: summaryAnswer({ model: '', text: view.summary, finish: 'stop', calls: 0, usage: null }),
+  });
+}
+
 /** Reads the records after number `after`; a run that began before it is continued. */
 export function readRecording(records: readonly SessionRecord[], after = 0): Recording {
   const recording: Recording = { runs: [], results: [], effects: new Map() };
@@ -129,6 +148,12 @@ export function readRecording(records: readonly SessionRecord[], after = 0): Rec
         break;
       case 'failure':
         outcome({ failure: recordedFailure(record.data) });
+        break;
+      case 'fallback':
+        takeOldFailure(current(), record.data);
+        break;
+      case 'compact':
+        takeOldSummary(current(), record.data);
         break;
       case 'tool_started':
         recording.effects.set(record.data.name, record.data.effect);

@@ -1,9 +1,10 @@
 // Recorded sessions, run again.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import {
   contentChunk,
   httpError,
@@ -16,6 +17,7 @@ import { withLog } from '../../../worker/session/log-file.ts';
 import { setScene } from '../providers.ts';
 import { makeFolder, readSession, runWorker, terminal } from '../worker-process.ts';
 
+const OLD = fileURLToPath(new URL('../session/fixtures/written-by-0.1.0.jsonl', import.meta.url));
 const LIMITS = { DJINN_INPUT_LIMIT: '6000', DJINN_OUTPUT_LIMIT: '900', DJINN_FALLBACKS: 'second' };
 
 /**
@@ -151,4 +153,14 @@ test('rerun refuses a session that exists, and wrong words', async (t) => {
     assert.equal(end.code, code, end.stderr);
     assert.match(end.stderr, message);
   }
+});
+
+test('a session of version 0.1.0 can be run again as well', async (t) => {
+  const home = makeFolder(t);
+  mkdirSync(join(home, 'sessions'));
+  copyFileSync(OLD, join(home, 'sessions', 's.jsonl'));
+  const { events, code } = await rerun(t, home);
+  assert.deepEqual([code, endsOf(events)], [0, ['done', 'replay_end', 'done', 'done']]);
+  const last = terminal(events.slice(-1));
+  assert.equal(last.type === 'done' && last.text, 'Finished.');
 });
