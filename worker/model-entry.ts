@@ -116,7 +116,9 @@ export function readModelEntry(value: unknown, where: string, place: SecretPlace
   const entry: ModelEntry = {
     id: readText(value, 'id', where),
     baseUrl: readText(value, 'baseUrl', where),
-    ...(value.apiKey === undefined ? {} : { apiKey: readSecret(value.apiKey, `${where}.apiKey`, place) }),
+    ...(value.apiKey === undefined || (value.apiKey === '' && place === null)
+      ? {}
+      : { apiKey: readSecret(value.apiKey, `${where}.apiKey`, place) }),
     ...(value.headers === undefined
       ? {}
       : { headers: readHeaders(value.headers, `${where}.headers`, place) }),

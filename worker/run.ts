@@ -8,7 +8,6 @@ import { type Channel, createChannel } from './channel.ts';
 import { applyRecord, createConversation } from './conversation.ts';
 import { describeFailure, RunError } from './failure.ts';
 import { createLedger } from './ledger.ts';
-import { parseBaseUrl } from './models/base-url.ts';
 import type { Cooling } from './models/cooling.ts';
 import { openCoolingFile } from './models/cooling-file.ts';
 import type { DoneEvent, WorkerEvent } from './protocol.ts';
@@ -20,7 +19,7 @@ import { newSessionId } from './session/new-id.ts';
 import type { SessionRecord } from './session/record.ts';
 import type { SessionStore } from './session/store.ts';
 import { runSession, type SessionRun } from './session-run.ts';
-import { readSettings, sessionDir } from './settings.ts';
+import { readModelEntry, readSettings, sessionDir } from './settings.ts';
 
 /** Shared by the runs of a process: a model that is down is not asked first by each of them. */
 const cooling: Cooling = new Map();
@@ -36,10 +35,9 @@ function checkCwd(cwd: string | undefined): string {
 }
 
 function chooseModels(options: RunOptions): Pick<SessionRun, 'models' | 'idleTimeoutMs' | 'queueTimeoutMs'> {
-  const chosen = options.models === undefined ? readSettings(process.env) : { models: options.models };
-  if (chosen.models.length === 0) throw new RunError('settings', 'the list of models is empty');
-  for (const { baseUrl } of chosen.models) parseBaseUrl(baseUrl);
-  return chosen;
+  if (options.models === undefined) return readSettings(process.env);
+  if (options.models.length === 0) throw new RunError('settings', 'the list of models is empty');
+  return { models: options.models.map((entry, index) => readModelEntry(entry, `models[${index}]`)) };
 }
 
 function chooseCooling({ source, coolingFile }: RunOptions): Cooling {

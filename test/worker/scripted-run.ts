@@ -1,5 +1,7 @@
 // One prompt against a scripted model, and what came of it.
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import {
   contentChunk,
@@ -98,7 +100,9 @@ export async function runHere(
   }
   const last = terminal(events);
   const outcome = last.type === 'done' ? last.text : last.type === 'error' ? last.code : '';
-  return { events, outcome, records: readSession(home, 's'), warnings, home };
+  // A run that was refused before it began has no log.
+  const records = existsSync(join(home, 'sessions/s.jsonl')) ? readSession(home, 's') : [];
+  return { events, outcome, records, warnings, home };
 }
 
 /** The texts of the answer as they were streamed, without reasoning. */

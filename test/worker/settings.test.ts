@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { contentChunk, httpError, toolCallChunk } from '../../worker/index.ts';
 import { DEFAULT_BASE_URL, DEFAULT_MODEL, readSettings, SettingsError } from '../../worker/settings.ts';
-import { doneText, startFake } from './scripted-run.ts';
+import { doneText, runHere, startFake } from './scripted-run.ts';
 import { makeFolder, readSession, runWorker, terminal } from './worker-process.ts';
 
 const KEY = 'sk-canary-0123456789';
@@ -100,6 +100,7 @@ test('what a configuration file has wrong is refused by its name, and no message
   const one = { id: 'a', baseUrl: 'http://a', apiKey: KEY };
   const table: [unknown, RegExp][] = [
     [`{"models":[{"apiKey":"${KEY}" `, /is not valid JSON/],
+    [`{"models":[{"apiKey":${KEY}}]}`, /is not valid JSON/],
     ['[]', /must hold an object/],
     [{}, /models must be a list/],
     [{ models: [] }, /models must be a list/],
@@ -127,7 +128,8 @@ test('what a configuration file has wrong is refused by its name, and no message
   for (const [config, said] of table) {
     const message = refusal({}, { configFile: writeConfig(t, config) });
     assert.match(message, said);
-    assert.ok(!message.includes(KEY), message);
+    // Not even its beginning, which Node quotes around a mistake.
+    assert.ok(!message.includes(KEY.slice(0, 8)), message);
   }
   assert.match(refusal({}, { configFile: '/not/there.json' }), /cannot read the configuration .*ENOENT/);
   const configFile = writeConfig(t, { models: [one] });
@@ -170,6 +172,29 @@ test('a run by a configuration file: fallback to another server with its own key
   assert.equal(request?.body.max_tokens, 77);
   const written = `${end.stdout}${end.stderr}${JSON.stringify(readSession(home, 's'))}`;
   assert.ok(!written.includes(KEY) && !written.includes('azure-canary-key'));
+});
+
+test('models of an embedding program that cannot be used end the run as settings, before anything is sent', async (t) => {
+  const fake = await startFake(t, [{ sse: [contentChunk('ok')] }]);
+  const good = { id: 'm', baseUrl: fake.baseUrl };
+  const wrong = [
+    { ...good, apiKey: 'sk-two\nlines' },
+    { ...good, headers: { 'x y': '1' } },
+    { ...good, inputLimit: 0 },
+    { ...good, baseUrl: 'nowhere' },
+    { ...good, id: '' },
+  ];
+  for (const entry of wrong) {
+    assert.equal(
+      (await runHere(t, fake.baseUrl, { models: [entry] })).outcome,
+      'settings',
+      JSON.stringify(entry),
+    );
+  }
+  assert.equal(fake.requests.length, 0);
+  // An empty key is none: a program hands on what its environment has.
+  assert.equal((await runHere(t, fake.baseUrl, { models: [{ ...good, apiKey: '' }] })).outcome, 'ok');
+  assert.equal(fake.requests[0]?.headers.authorization, undefined);
 });
 
 test('a configuration that cannot be used is said as the one event, with exit code 2', async (t) => {

@@ -96,6 +96,7 @@ test('C047: a summary that does not help costs at most two requests each time, a
     ['cut before its first word', { sse: [finishChunk('length')] }],
     ['cut', { sse: [contentChunk('we did half'), finishChunk('length')] }],
     ['refused', httpError(400, { message: 'no' })],
+    ['no shorter than what it stands for', { sse: [contentChunk('long '.repeat(1200))] }],
     ['longer than its input', { sse: [contentChunk('long '.repeat(8000))] }],
     ['a call', { sse: [contentChunk('well'), toolCallChunk('big')] }],
     ['quota', httpError(429, { code: 'insufficient_quota' })],

@@ -293,12 +293,13 @@ test('a key that a server echoes, in any form, is in no event, record or log lin
       assert.ok(!written.includes(one.slice(0, 9)), `${form} behind ${message.length}`);
   };
   for (const form of forms) {
-    for (const length of [0, 60, 205, 230, 465, 490, 8140, 8160]) {
+    for (const length of [0, 205, 230, 258, 465, 490]) {
       const message = `${'x'.repeat(length)} Authorization: Bearer ${form}`;
       await check(form, message, httpError(401, { message }));
       await check(form, message, { raw: [event({ error: { code: 402, message } })] });
       await check(form, message, { headers: { 'content-type': 'text/html' }, body: `<p>${message}` });
       await check(form, message, { json: { nothing: message } });
+      await check(form, message, { status: 401, json: { oops: message } });
     }
   }
 });
