@@ -4,7 +4,8 @@ import { basename } from 'node:path';
 import { defineTool, describe } from './define-tool.ts';
 import { compileGlob } from './glob-match.ts';
 import { searchFile } from './grep-file.ts';
-import { type Hit, startMatcher } from './grep-thread.ts';
+import { createPlainMatcher, plainTextOf } from './grep-plain.ts';
+import { type Hit, type Matcher, startMatcher } from './grep-thread.ts';
 import { boundsOf, resolveInside } from './path-inside.ts';
 import { showPath } from './show-path.ts';
 import { MAX_TEXT_BYTES, shortenLine, withNote } from './text-limit.ts';
@@ -68,7 +69,7 @@ export const grepTool = defineTool<Arguments>({
     const start = await resolveInside(asked, bounds);
     const keep = fileFilter(args.glob ?? null);
     const report = createReport(args.limit ?? DEFAULT_HITS);
-    const matcher = startMatcher(sourceOf(args), args.ignore_case === true);
+    const matcher = matcherFor(args);
     const onAbort = () => void matcher.close();
     signal.addEventListener('abort', onAbort);
     try {
@@ -91,6 +92,12 @@ export const grepTool = defineTool<Arguments>({
     }
   },
 });
+
+function matcherFor(args: Arguments): Matcher {
+  const ignoreCase = args.ignore_case === true;
+  const plain = ignoreCase ? null : plainTextOf(args.pattern);
+  return plain === null ? startMatcher(sourceOf(args), ignoreCase) : createPlainMatcher(plain);
+}
 
 const sourceOf = ({ pattern, literal }: Arguments): string =>
   literal ? pattern.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&') : pattern;
