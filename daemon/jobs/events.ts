@@ -57,22 +57,26 @@ class EventStream {
   /** Throws when there is no such line. */
   async placeAfter(cursor: EventCursor): Promise<void> {
     const { attempt, seq } = cursor;
-    const reached = attempt === 0 ? seq === 0 : attempt <= endAttempt(this.#row) && (await this.#has(cursor));
-    if (!reached) throw badCursor(`job ${this.#row.jobId} has no line ${attempt}-${seq}`);
+    const last = attempt === 0 || attempt > endAttempt(this.#row) ? 0 : await this.#reached(cursor);
+    if (seq > last || attempt > endAttempt(this.#row)) {
+      const known = `the last one of its attempt ${attempt} is ${attempt}-${last}`;
+      throw badCursor(`job ${this.#row.jobId} has no line ${attempt}-${seq}; ${known}`);
+    }
     this.#cursor = cursor;
   }
 
-  async #has({ attempt, seq }: EventCursor): Promise<boolean> {
-    if (seq === 0) return true;
-    if (this.#isOwnEnd(this.#row, attempt)) return seq === 1;
+  /** `seq` when there is such a line, else the number of the last line that there is. */
+  async #reached({ attempt, seq }: EventCursor): Promise<number> {
+    if (seq === 0) return 0;
+    if (this.#isOwnEnd(this.#row, attempt)) return 1;
     const { jobId } = this.#row;
     const opened = await openTail(this.#path(attempt), { jobId, attempt }, seq);
     if (opened !== null) {
       if (!opened.missing) this.#opened = opened.tail;
       else await opened.tail.close();
-      return !opened.missing;
+      return opened.tail.seq;
     }
-    return (await lastStoredSeq(this.#sources.pool, jobId, attempt)) >= seq;
+    return lastStoredSeq(this.#sources.pool, jobId, attempt);
   }
 
   async *lines(): AsyncGenerator<Buffer, void, undefined> {
