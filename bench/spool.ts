@@ -39,6 +39,7 @@ async function measure(name: string, stdout: Readable): Promise<void> {
     append: (block) => spool.append(block, lines.seq),
     maxBytes: Number.POSITIVE_INFINITY,
     onLimit: () => {},
+    onNoise: () => {},
   });
   await events.done;
   const seconds = (performance.now() - began) / 1000;

@@ -1,4 +1,5 @@
 // The one reader of the environment: turns it into a checked Config, or says what is wrong and what to write instead.
+import { isIP } from 'node:net';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
@@ -238,4 +239,17 @@ function count(env: Env, name: string, least: number, most: number): number | nu
     throw new ConfigError(`${name} is "${value}": use a whole number from ${least} to ${most}`);
   }
   return number;
+}
+
+/** Keys and prompts must not cross a network in the clear by accident. Throws ConfigError. */
+export function refusePlainListen({ listen, metricsListen, allowPlainListen }: Config): void {
+  if (allowPlainListen || (isLoopback(listen) && isLoopback(metricsListen))) return;
+  throw new ConfigError(
+    'DJINND_LISTEN or DJINND_METRICS_LISTEN is beyond loopback and there is no TLS here: listen on 127.0.0.1 behind a ' +
+      'TLS proxy, or set DJINND_ALLOW_PLAIN_LISTEN=1 where the network itself is trusted',
+  );
+}
+
+function isLoopback({ host }: Address): boolean {
+  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 }

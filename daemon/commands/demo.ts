@@ -74,7 +74,7 @@ async function showJob(context: CommandContext, service: Service, keep: boolean)
     await withOperator(context, (pool) => revokeKey(pool, keyId));
     context.note(`(these need a running service: npm run demo -- --keep)\n`);
     context.note(
-      `left on disk: ${service.config.stateDir} (workspaces, database), and the system users of its tenants\n`,
+      `left on disk: ${service.config.stateDir} (workspaces, database)${process.getuid?.() === 0 ? ', and the system users of its tenants' : ''}\n`,
     );
   }
   return changed ? 0 : 1;

@@ -1,7 +1,6 @@
 // `djinnd serve`: the unprivileged daemon in the foreground, until it is told to stop.
-import { isIP } from 'node:net';
 import { startApp } from '../app.ts';
-import { type Address, type Config, ConfigError, loadConfig } from '../config.ts';
+import { loadConfig, refusePlainListen } from '../config.ts';
 import { createLogger } from '../log.ts';
 import { embeddedUrl } from '../parent/processes.ts';
 import { type CommandContext, CommandError, parseCommandArgs, stopSignal } from './command.ts';
@@ -37,17 +36,4 @@ export async function run(args: string[], context: CommandContext): Promise<numb
   await app.close();
   log.info('stopped');
   return 0;
-}
-
-/** Keys and prompts must not cross a network in the clear by accident. */
-function refusePlainListen({ listen, metricsListen, allowPlainListen }: Config): void {
-  if (allowPlainListen || (isLoopback(listen) && isLoopback(metricsListen))) return;
-  throw new ConfigError(
-    'DJINND_LISTEN or DJINND_METRICS_LISTEN is beyond loopback and there is no TLS here: listen on 127.0.0.1 behind a ' +
-      'TLS proxy, or set DJINND_ALLOW_PLAIN_LISTEN=1 where the network itself is trusted',
-  );
-}
-
-function isLoopback({ host }: Address): boolean {
-  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 }

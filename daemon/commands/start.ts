@@ -4,7 +4,7 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askSpawner } from '../ask-spawner.ts';
-import { type Config, loadConfig } from '../config.ts';
+import { type Config, loadConfig, refusePlainListen } from '../config.ts';
 import { createLogger, type Logger } from '../log.ts';
 import { makeDirectories, places, removeRunFiles } from '../parent/directories.ts';
 import { type Lock, takeLock } from '../parent/lock.ts';
@@ -35,6 +35,7 @@ export async function run(args: string[], context: CommandContext): Promise<numb
   const { values } = parseCommandArgs(args, { entered: { type: 'boolean', default: false } });
   process.umask(0o022); // what is made for other users to read must not depend on the caller's shell
   const config = loadConfig(context.env);
+  refusePlainListen(config);
   const log = createLogger(config, 'start');
   const uid = process.getuid?.() ?? 0;
   try {

@@ -4,7 +4,7 @@ import { type JobRow, readJob } from '../db/jobs.ts';
 import { isDatabaseAway, type Pool } from '../db/pool.ts';
 import { lastStoredSeq } from '../db/segments.ts';
 import { badCursor, type EventCursor, parseEventCursor } from './cursor.ts';
-import { closingOf, endAttempt, queuedLine } from './event-line.ts';
+import { closingOf, endAttempt, lastLineStart, queuedLine } from './event-line.ts';
 import { spoolPath } from './paths.ts';
 import type { JobSignals, JobSubscription } from './signals.ts';
 import { readStored } from './stored-lines.ts';
@@ -21,6 +21,9 @@ export interface EventSources {
 const LOOK_MS = 1_000;
 /** The same while the spool is in its place: a job then ends there, unless its machine is given up. */
 const LOOK_IN_PLACE_MS = 10_000;
+/** How long `end` waits for its row, which follows within a moment unless the database is slow, and how often it looks. */
+const ROW_BEHIND_MS = 2_000;
+const ROW_LOOK_MS = 100;
 const AWAY = Symbol('the database is away');
 
 /**
@@ -36,6 +39,8 @@ export async function openEvents(
   if (after !== undefined) await stream.placeAfter(parseEventCursor(after));
   return stream.lines();
 }
+
+const endsJob = ({ closing }: SpoolTail): boolean => closing?.kind === 'end';
 
 class EventStream {
   readonly #sources: EventSources;
@@ -100,7 +105,7 @@ class EventStream {
       const closed: Closed =
         this.#opened === null
           ? yield* this.#fromStore(attempt, seq)
-          : yield* this.#fromSpool(this.#opened, attempt);
+          : yield* this.#fromSpool(this.#opened, attempt, changes);
       if (closed.next === 'done') return;
       if (closed.next === 'attempt') attempt += 1;
       seq = closed.seq;
@@ -108,12 +113,29 @@ class EventStream {
     }
   }
 
-  async *#fromSpool(tail: SpoolTail, attempt: number): AsyncGenerator<Buffer, Closed, undefined> {
+  /** `end` comes when the row has it too: who has read it and asks for the job is told the same. */
+  async *#lastLines(lines: Buffer, changes: JobSubscription): AsyncGenerator<Buffer, void, undefined> {
+    const start = lastLineStart(lines);
+    if (start > 0) yield lines.subarray(0, start);
+    for (const endMs = Date.now() + ROW_BEHIND_MS; Date.now() < endMs && !this.#signal.aborted; ) {
+      const row = await this.#whenThere(() => readJob(this.#sources.pool, this.#row.jobId));
+      if (row === AWAY || row === null || row.state === 'ended') break;
+      await changes.wait(ROW_LOOK_MS, this.#signal);
+    }
+    yield lines.subarray(start);
+  }
+
+  async *#fromSpool(
+    tail: SpoolTail,
+    attempt: number,
+    changes: JobSubscription,
+  ): AsyncGenerator<Buffer, Closed, undefined> {
     let lookedMs = Date.now();
     while (tail.closing === null) {
       const lines = await tail.read();
       if (lines !== null) {
-        yield lines;
+        if (endsJob(tail)) yield* this.#lastLines(lines, changes);
+        else yield lines;
         continue;
       }
       if (!this.#follow || this.#signal.aborted) return { next: 'done', seq: tail.seq };

@@ -130,6 +130,7 @@ export class Attempt {
     const launched = this.world.launch({
       ...{ jobId: params.jobId, attempt: params.attempt, engine, account, call: this.call },
       ...{ runDir, workspaceDir, sessionFile: sessionPath, network: params.network },
+      readOnly: this.order.payload?.sandboxMode === 'read-only',
       scratchBytes: Math.floor(Math.min(params.limits.memoryBytes / 2, params.limits.diskBytes)),
     });
     this.launched = launched;

@@ -32,6 +32,8 @@ export interface EventLines {
 
 /** A `token` whose text has no escapes: one name each, so its own bytes say the same to every reader. */
 const PLAIN_TOKEN = /^\{"type":"token","text":"[ !#-[\]-\uffff]*"\}$/;
+/** More lines than this that are not the protocol, and the program is no engine: each costs a look at it. */
+export const MAX_REJECTED_LINES = 10_000;
 const MAX_CODE_CHARS = 128;
 const MAX_MESSAGE_CHARS = 4096;
 
@@ -68,6 +70,10 @@ export function createEventLines(ref: AttemptRef, now: () => number = Date.now):
 
   /** The object's text after its `{`, LF included, or null when the line is refused. */
   function admit(line: string): string | null {
+    if (!line.startsWith('{')) {
+      reject('not a JSON object');
+      return null;
+    }
     if (state.lastType === 'done') {
       state.wentOn = true;
       reject('an event after done');
@@ -112,8 +118,8 @@ export function createEventLines(ref: AttemptRef, now: () => number = Date.now):
       for (let at = 0; at < text.length; ) {
         let end = text.indexOf('\n', at);
         if (end < 0) end = text.length;
-        // An empty line is no event and no fault.
-        if (end > at) {
+        // An empty line is no event and no fault. Of a program that is given up the rest is not looked at.
+        if (end > at && state.rejectedLines <= MAX_REJECTED_LINES) {
           const admitted = admit(text.slice(at, end));
           if (admitted !== null) out += `${prefix()}${admitted}\n`;
         }

@@ -42,6 +42,7 @@ function commandOf(
   const scratchBytes = spec.scratchBytes ?? SCRATCH_BYTES;
   const args = sandboxArgs({
     ...{ account, privileged, system, cgroupNamespace, runDir, workspaceDir, network, scratchBytes },
+    readOnly: spec.readOnly ?? false,
     engine: files,
     etcDir,
     tools: call === null ? null : { procs: call.toolsProcs, events: call.toolsEvents },

@@ -31,6 +31,8 @@ export interface LaunchSpec {
   /** Opened read-only for descriptor 4. */
   sessionFile: string;
   network: 'none' | 'host';
+  /** The workspace is shown read-only. */
+  readOnly?: boolean;
   /** Size of /tmp, /dev/shm and the home together. They are memory: keep it below the call's. */
   scratchBytes?: number;
   scratchInodes?: number;

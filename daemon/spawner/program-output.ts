@@ -1,5 +1,6 @@
 // What a program gives: events on stdout and session records on descriptor 3, each with its bound and its fault.
 import type { Attempt } from './attempt.ts';
+import { MAX_REJECTED_LINES } from './event-lines.ts';
 import type { Launched } from './launch.ts';
 import { failure } from './outcome.ts';
 import { RecordRefused, takeRecords } from './records.ts';
@@ -20,6 +21,10 @@ export function readProgram(attempt: Attempt, launched: Launched): ProgramOutput
     lines,
     append: (block) => attempt.append(block),
     maxBytes,
+    onNoise: () =>
+      attempt.fail(
+        failure('not_protocol', `the program wrote more than ${MAX_REJECTED_LINES} lines that are no events`),
+      ),
     onLimit: () => {
       const message = `the program wrote more than ${maxBytes} bytes`;
       attempt.fail({ outcome: 'output_limit', cause: { code: 'output_limit', message } });

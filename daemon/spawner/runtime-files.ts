@@ -1,5 +1,5 @@
 // Copies of everything that runs in a sandbox: a replaced source never changes under a running job.
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync, lstatSync, mkdirSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { EngineDefinition } from './engines.ts';
 import { dropOthers, keepFiles } from './kept-files.ts';
@@ -44,11 +44,16 @@ export function prepareRuntimeFiles(sources: RuntimeSources): RuntimeFiles {
   const seccomp = filter === null ? null : one(filter, 'seccomp.bpf', 0o644);
   const engines = new Map<string, EngineFiles>();
   for (const { name, dir: from, files } of sources.engines) {
-    const kept = files.map((file) => ({ from: join(from, file), name: basename(file), mode: 0o644 }));
+    const kept = files.map((file) => {
+      const path = join(from, file);
+      return { from: path, name: basename(file), mode: isExecutable(path) ? 0o755 : 0o644 };
+    });
     engines.set(name, { node, worker, filesDir: kept.length === 0 ? null : keepFiles(dir, kept) });
   }
   return { dir, node, worker, seccomp, engines };
 }
+
+const isExecutable = (path: string): boolean => (lstatSync(path).mode & 0o100) !== 0;
 
 /** Removes the copies of earlier versions. Only for a start, when no job runs. */
 export function dropEarlierVersions({ dir, node, worker, seccomp, engines }: RuntimeFiles): void {

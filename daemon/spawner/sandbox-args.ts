@@ -37,6 +37,8 @@ export interface SandboxPlan {
   engine: EngineFiles;
   runDir: string;
   workspaceDir: string;
+  /** The program may not change the workspace. */
+  readOnly: boolean;
   network: 'none' | 'host';
   /** Bound in when the call has cgroups. */
   tools: { procs: string; events: string } | null;
@@ -96,7 +98,7 @@ function scratch(plan: SandboxPlan): string[] {
 function work(plan: SandboxPlan): string[] {
   const { engine, tools } = plan;
   const options = [
-    '--bind',
+    plan.readOnly ? '--ro-bind' : '--bind',
     plan.workspaceDir,
     INSIDE.workspace,
     '--ro-bind',

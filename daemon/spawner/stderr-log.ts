@@ -3,6 +3,8 @@ import type { Logger } from 'pino';
 
 const LF = 0x0a;
 const MAX_LINE_BYTES = 8 * 1024;
+/** What a line costs in the log beside its text: time, tenant, job. */
+const RECORD_BYTES = 200;
 
 export interface StderrLog {
   push(chunk: Buffer): void;
@@ -13,7 +15,7 @@ export interface StderrLog {
 }
 
 export interface StderrBounds {
-  /** Bytes that one job may put into the log. */
+  /** Bytes that one job may put into the log, each line counted with what surrounds it there. */
   totalBytes: number;
   /** Bytes per second, after a burst of four times as many. */
   bytesPerSecond: number;
@@ -48,12 +50,13 @@ export function createStderrLog(log: Logger, bounds: StderrBounds = BOUNDS, now 
     const at = now();
     allowance = Math.min(burst, allowance + ((at - filledAt) / 1000) * bounds.bytesPerSecond);
     filledAt = at;
-    full ||= logged + lineBytes > bounds.totalBytes;
-    if (full || allowance < lineBytes) {
+    const cost = RECORD_BYTES + lineBytes;
+    full ||= logged + cost > bounds.totalBytes;
+    if (full || allowance < cost) {
       droppedBytes += lineBytes;
     } else {
-      allowance -= lineBytes;
-      logged += lineBytes;
+      allowance -= cost;
+      logged += cost;
       log.info({ stderr: Buffer.concat(line).toString('utf8') }, 'program');
     }
     line = [];

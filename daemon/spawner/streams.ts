@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MAX_LINE_BYTES } from '../../worker/protocol.ts';
 import { blockOf } from './block-pool.ts';
-import type { EventLines } from './event-lines.ts';
+import { type EventLines, MAX_REJECTED_LINES } from './event-lines.ts';
 import { createFramer } from './frame.ts';
 
 /** Shared by the readers of one attempt. */
@@ -56,6 +56,8 @@ export interface EventSink {
   maxBytes: number;
   /** More than `maxBytes` came: reading has ended and the program's stdout is closed. */
   onLimit(): void;
+  /** Too many lines were no events: the same. */
+  onNoise(): void;
 }
 
 /** Takes events from stdout until its end. Resolves with the number of bytes read; rejects when `append` does. */
@@ -79,7 +81,9 @@ export function takeEvents(
     for (; dropped < framer.dropped; dropped += 1)
       lines.reject(`a line has more than ${MAX_LINE_BYTES} bytes`);
     await admit(block);
-    return true;
+    if (lines.state.rejectedLines <= MAX_REJECTED_LINES) return true;
+    sink.onNoise();
+    return false;
   }
 
   async function admit(block: Buffer | null): Promise<void> {

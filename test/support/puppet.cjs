@@ -1,6 +1,6 @@
 // A program that does what its prompt says: a JSON list of steps. Speaks the worker protocol on purpose or not.
 const { readFileSync, writeSync, readSync } = require('node:fs');
-const { spawn } = require('node:child_process');
+const { spawn, spawnSync } = require('node:child_process');
 
 function write(fd, data) {
   const bytes = Buffer.isBuffer(data) ? data : Buffer.from(data);
@@ -43,6 +43,16 @@ const STEPS = {
     const line = `${JSON.stringify({ type: 'token', text: 'x'.repeat(lineBytes) })}\n`;
     const block = Buffer.from(line.repeat(Math.max(1, Math.floor(65536 / line.length))));
     for (let sent = 0; sent < bytes; sent += block.length) write(1, block);
+  },
+  /** Many short lines that are no events. */
+  noise({ lines }) {
+    const block = '{x\n'.repeat(20_000);
+    for (let sent = 0; sent < lines; sent += 20_000) write(1, block);
+  },
+  /** What a shell says, both streams, as a token. */
+  exec(script) {
+    const { stdout } = spawnSync('/bin/sh', ['-c', `exec 2>&1; ${script}`], { encoding: 'utf8' });
+    write(1, `${JSON.stringify({ type: 'token', text: stdout })}\n`);
   },
   record: (text) => write(3, `+${text}\n`),
   /** A durable record, and a token that says what was answered. */

@@ -152,3 +152,12 @@ test('samples come while a job runs, where the kernel counts', async (t) => {
   assert.ok(samples.length >= 2, `${samples.length} samples`);
   assert.ok(samples.every(({ cpuUsec }) => typeof cpuUsec === 'number'));
 });
+
+test('a program that writes no protocol is ended, soon and at little cost to the others', async () => {
+  const noise = [{ noise: { lines: 3_000_000 } }, DONE];
+  const noisy = bench().run(noise);
+  const other = endOf(await bench().run([token('beside'), DONE]));
+  const end = endOf(await noisy);
+  assert.deepEqual([end.outcome, end.cause.code, other.outcome], ['failed', 'not_protocol', 'ok']);
+  assert.ok(end.evidence.rejectedLines > 10_000 && end.evidence.rejectedLines < 10_010);
+});

@@ -32,6 +32,10 @@ before(async () => {
         engine('exit7', [NODE, PUPPET, 'exit', '7']),
         engine('missing', ['/nonexistent/program']),
         engine('data', [PUPPET]),
+        [
+          'own',
+          { name: 'own', kind: 'command', argv: ['/opt/djinn/engine/hello.sh'], files: ['hello.sh'], dir },
+        ],
       ]),
       accountOf: async () => ({ user: 'djt299050', uid: UID, gid: UID }),
     },
@@ -195,3 +199,26 @@ test('nothing is left: no run directory, no mount, no cgroup, no descriptor', ro
   );
   assert.deepEqual(slices, []);
 });
+
+test('a file of an engine that can be executed is started by its path', rootOnly, async () => {
+  const lines = await bench.run([], { engine: 'own' });
+  assert.equal(last(lines).outcome, 'ok', JSON.stringify(last(lines)));
+  assert.equal(lines.find(({ type }) => type === 'done')?.text, 'hello');
+});
+
+test(
+  'a read-only job of any engine cannot change the workspace, and the next one can',
+  rootOnly,
+  async () => {
+    const touch = [{ exec: 'touch /workspace/x; ls /workspace; echo "status $?"' }, DONE];
+    const payload = (sandboxMode: 'read-only' | 'workspace-write') => ({
+      payload: { prompt: JSON.stringify(touch), models: [{ id: 'fake' }], sandboxMode },
+      sessionId: 'read-only',
+    });
+    const texts = (lines: Line[]) => lines.map(({ text }) => text ?? '').join('');
+    const held = texts(await bench.run([], payload('read-only')));
+    assert.match(held, /Read-only file system/);
+    assert.doesNotMatch(held, /^x$/m);
+    assert.match(texts(await bench.run([], payload('workspace-write'))), /^x$/m);
+  },
+);
