@@ -11,11 +11,16 @@ export interface Segment {
   data: Buffer;
 }
 
-/** Stores one chunk; the same chunk again is no error, so a writer may repeat after an unclear answer. */
+/**
+ * Stores one chunk. The same chunk again is no error: a writer may repeat after an unclear answer. Of two that begin with
+ * the same line the longer one stays: a killed writer's last statement may come through after its successor has begun.
+ */
 export async function insertSegment(db: Queryable, segment: Segment): Promise<void> {
   await db.query(
     `insert into event_segments (job_id, attempt, first_seq, last_seq, raw_bytes, data)
-     values ($1, $2, $3, $4, $5, $6) on conflict (job_id, attempt, first_seq) do nothing`,
+     values ($1, $2, $3, $4, $5, $6) on conflict (job_id, attempt, first_seq) do update
+       set last_seq = excluded.last_seq, raw_bytes = excluded.raw_bytes, data = excluded.data
+       where excluded.last_seq > event_segments.last_seq`,
     [segment.jobId, segment.attempt, segment.firstSeq, segment.lastSeq, segment.rawBytes, segment.data],
   );
 }

@@ -2,6 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { zstdCompressSync } from 'node:zlib';
+import { insertSegment, lastStoredSeq } from '../../../daemon/db/segments.ts';
+import { readStored } from '../../../daemon/jobs/stored-lines.ts';
 import { runSpawner } from '../../../daemon/spawner/index.ts';
 import { cursors, type JobsBench, OPERATOR, startJobs, tokens } from '../../support/jobs.ts';
 import { startPostgres, type TestPostgres } from '../../support/postgres.ts';
@@ -215,5 +218,60 @@ test('every connection is killed again and again: jobs go on', async () => {
         if (tries > 5 || (error as { code?: string }).code !== 'DJ_NOT_READY') throw error;
       }
     }
+  }
+});
+
+test('what a killed writer stores after its successor has begun costs no line, and none comes twice', async () => {
+  const job = await bench.submit([say('a'), { done: 0 }]);
+  await bench.ended(job.jobId);
+  const chunk = async (attempt: number, firstSeq: number, lastSeq: number) => {
+    const seqs = Array.from({ length: lastSeq - firstSeq + 1 }, (_, n) => firstSeq + n);
+    const text = seqs.map((seq) => `{"seq":${seq},"ts":"t"}\n`).join('');
+    const data = zstdCompressSync(Buffer.from(text));
+    await insertSegment(bench.pool, {
+      jobId: job.jobId,
+      attempt,
+      firstSeq,
+      lastSeq,
+      rawBytes: text.length,
+      data,
+    });
+  };
+  const stored = async (attempt: number): Promise<number[]> => {
+    const seqs: number[] = [];
+    for (let after = 0; ; ) {
+      const read = await readStored(bench.pool, job.jobId, attempt, after);
+      if (read === null) return seqs;
+      for (const line of read.lines.toString().trim().split('\n')) seqs.push(JSON.parse(line).seq);
+      after = read.lastSeq;
+    }
+  };
+  const whole = Array.from({ length: 12 }, (_, n) => n + 1);
+  const ORDERS: [number, number][][] = [
+    [
+      [1, 5],
+      [1, 9],
+      [10, 12],
+    ],
+    [
+      [1, 9],
+      [1, 5],
+      [10, 12],
+    ],
+    [
+      [1, 9],
+      [1, 7],
+      [8, 12],
+    ],
+    [
+      [1, 7],
+      [8, 12],
+      [1, 9],
+    ],
+  ];
+  for (const [index, order] of ORDERS.entries()) {
+    for (const [first, last] of order) await chunk(index + 10, first, last);
+    assert.deepEqual(await stored(index + 10), whole, JSON.stringify(order));
+    assert.equal(await lastStoredSeq(bench.pool, job.jobId, index + 10), 12);
   }
 });
