@@ -67,7 +67,7 @@ test('one error of each kind is followed by the answer, or moves on, or ends the
 test('an answer that it cuts or stalls is never taken for a whole one', async (t) => {
   const mock = await startMock(t, { chunkSize: 2 });
   mock.onMessage('cut', { content: 'this will not come whole' }, { truncateAfterChunks: 3 });
-  mock.onMessage('slow', { content: 'too slow for that limit' }, { latency: 2000 });
+  mock.onMessage('slow', { content: 'late' }, { latency: 1500 });
   const baseUrl = `${mock.url}/v1`;
   const cut = await runHere(t, baseUrl, { prompt: 'cut' });
   assert.match(cut.outcome, /^model_(early_end|network)$/);

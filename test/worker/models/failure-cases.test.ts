@@ -112,7 +112,7 @@ test('C023: an exhausted quota, however it is said, costs one request and names 
     const begun = Date.now();
     const ran = await runHere(t, alone.baseUrl);
     assert.equal(ran.outcome, 'model_quota', JSON.stringify(reply));
-    assert.ok(Date.now() - begun < 2000);
+    assert.ok(Date.now() - begun < 5000);
     assert.equal(alone.requests.length, 1);
     const fake = await startTwo(t, reply);
     assert.equal((await runHere(t, fake.baseUrl, { models: twoModels(fake) })).outcome, 'ok');
