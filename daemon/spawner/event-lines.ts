@@ -32,6 +32,8 @@ export interface EventLines {
 
 /** A `token` whose text has no escapes: one name each, so its own bytes say the same to every reader. */
 const PLAIN_TOKEN = /^\{"type":"token","text":"[ !#-[\]-\uffff]*"\}$/;
+/** Told without parsing: a throw for each line of a flood would hold up every other job. */
+const OBJECT_BEGINS = /^[ \t\r]*\{/;
 /** More lines than this that are not the protocol, and the program is no engine: each costs a look at it. */
 export const MAX_REJECTED_LINES = 10_000;
 const MAX_CODE_CHARS = 128;
@@ -70,7 +72,7 @@ export function createEventLines(ref: AttemptRef, now: () => number = Date.now):
 
   /** The object's text after its `{`, LF included, or null when the line is refused. */
   function admit(line: string): string | null {
-    if (!line.startsWith('{')) {
+    if (!OBJECT_BEGINS.test(line)) {
       reject('not a JSON object');
       return null;
     }
