@@ -70,13 +70,13 @@ const script: Script = ({ body }) => {
 export interface KillRun {
   seed: number;
   provider: Provider;
-  /** Longest time from the start of a process to its kill; about as long as an undisturbed run takes. */
-  spanMs: number;
+  /** About as long as one step takes; the kill falls within it. */
+  stepMs: number;
 }
 
 export interface KillReport {
+  /** Processes that died of it; the others had ended before. */
   kills: number;
-  resumes: number;
   torn: number;
   /** Commands that a kill hit, and edits that were found done or done again. */
   interrupted: number;
@@ -140,36 +140,52 @@ function checkWork(scene: Scene, told: Told, where: string): number {
   return interrupted;
 }
 
+/**
+ * Waits for a random step of this process, counted by the requests that it makes (so that a slow machine changes
+ * nothing), and a random time within it; then kills. Step 0 is its start.
+ */
+async function killAtRandom(
+  scene: Scene,
+  worker: WorkerProcess,
+  stepMs: number,
+  random: () => number,
+): Promise<void> {
+  const done = roundsIn(scene.fake.requests.at(-1)?.body ?? { messages: [] });
+  const steps = Math.floor(random() * (STEPS + 2 - done));
+  const target = scene.fake.requests.length + steps;
+  while (scene.fake.requests.length < target && worker.child.exitCode === null) await sleep(2);
+  await sleep(random() * stepMs * (steps === 0 ? 2 : 1));
+  worker.child.kill('SIGKILL');
+}
+
 /** Runs the job of one seed: killed once, and with one chance in three again and again while it resumes. */
 export async function killAndResume(
   t: TestContext,
-  { seed, provider, spanMs }: KillRun,
+  { seed, provider, stepMs }: KillRun,
 ): Promise<KillReport> {
   const random = randomFrom(seed);
   const scene = await setScene(t, provider, script);
   writeFileSync(join(scene.home, 'list'), 'end\n');
   const told: Told = { prompts: [], events: [] };
-  const kills = 1 + (random() < 1 / 3 ? 1 + Math.floor(random() * 2) : 0);
+  const wanted = 1 + (random() < 1 / 3 ? 1 + Math.floor(random() * 2) : 0);
   const where = `seed ${seed} (${provider})`;
-  for (let process = 0; ; process += 1) {
+  let kills = 0;
+  for (let process = 0; process <= wanted; process += 1) {
     const prompt = `prompt ${process} of seed ${seed}`;
     const worker = scene.start({ prompt });
-    if (process < kills) {
-      await sleep(random() * spanMs);
-      worker.child.kill('SIGKILL');
-    }
+    if (process < wanted) await killAtRandom(scene, worker, stepMs, random);
     const end = await worker.ended;
+    kills += end.signal === 'SIGKILL' ? 1 : 0;
     const events = seenBy(worker);
     if (events.some((event) => event.type === 'session')) told.prompts.push(prompt);
     told.events.push(...events);
-    if (process < kills) continue;
-    assert.equal(terminal(end.events).type, 'done', `${where}: ${end.stdout.slice(-500)} ${end.stderr}`);
-    break;
+    if (end.signal === null)
+      assert.equal(terminal(end.events).type, 'done', `${where}: ${end.stdout.slice(-500)} ${end.stderr}`);
   }
   const interrupted = checkWork(scene, told, where);
   const torn = checkLog(scene, told, kills, where);
   await scene.fake.stop();
-  return { kills, resumes: kills, torn, interrupted };
+  return { kills, torn, interrupted };
 }
 
 /** How long an undisturbed run takes here and now, from start to end. */
@@ -187,16 +203,16 @@ export async function measureSpan(t: TestContext): Promise<number> {
 export async function killManyTimes(
   t: TestContext,
   { from, runs, width }: { from: number; runs: number; width: number },
-): Promise<KillReport & { spanMs: number }> {
-  const spanMs = (await measureSpan(t)) * Math.min(width, 2);
-  const sum = { kills: 0, resumes: 0, torn: 0, interrupted: 0, spanMs };
+): Promise<KillReport> {
+  const stepMs = (await measureSpan(t)) / (STEPS + 1);
+  const sum = { kills: 0, torn: 0, interrupted: 0 };
   let next = from;
   const work = async (): Promise<void> => {
     while (next < from + runs) {
       const seed = next;
       next += 1;
-      const report = await killAndResume(t, { seed, provider: seed % 2 === 0 ? 'fd' : 'file', spanMs });
-      for (const name of ['kills', 'resumes', 'torn', 'interrupted'] as const) sum[name] += report[name];
+      const report = await killAndResume(t, { seed, provider: seed % 2 === 0 ? 'fd' : 'file', stepMs });
+      for (const name of ['kills', 'torn', 'interrupted'] as const) sum[name] += report[name];
     }
   };
   await Promise.all(Array.from({ length: width }, work));
