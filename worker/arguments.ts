@@ -1,6 +1,7 @@
 // The command line: from words to what was asked for. Pure; reads no file and no environment.
 import { parseArgs } from 'node:util';
 import type { Budget } from './run-options.ts';
+import { TOOL_NAMES } from './tools/names.ts';
 
 export const USAGE = `djinn - one headless agent run: NDJSON events on stdout, log on stderr
 
@@ -103,11 +104,17 @@ function parse(words: readonly string[]) {
   }
 }
 
-const names = (text: string | undefined): string[] | undefined =>
-  text
+/** A misspelt name would keep or remove nothing, and what was to be removed would stay. */
+function toolNames(option: string, text: string | undefined): string[] | undefined {
+  const names = text
     ?.split(',')
     .map((name) => name.trim())
     .filter((name) => name !== '');
+  const unknown = names?.find((name) => !TOOL_NAMES.includes(name));
+  if (unknown !== undefined)
+    throw new UsageError(`${option}: there is no tool ${unknown}; tools are ${TOOL_NAMES.join(', ')}`);
+  return names;
+}
 
 const BUDGET_OPTIONS = [
   ['budget-requests', 'requests', 1],
@@ -156,8 +163,8 @@ export function readArguments(words: readonly string[]): Command {
     model: values.model,
     configFile: values.config,
     cwd: values.cwd,
-    allow: names(values.tools),
-    deny: names(values['deny-tools']),
+    allow: toolNames('--tools', values.tools),
+    deny: toolNames('--deny-tools', values['deny-tools']),
     readOnly: values['read-only'] ?? false,
     budget: readBudget(values),
     redo,

@@ -6,13 +6,14 @@ import { spawn } from 'node:child_process';
 import { globSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { FLAVOURS, type Flavour, SUITES } from './suites.ts';
-import { judge, type Verdict } from './verdict.ts';
+import { crashedFiles, judge, type Verdict } from './verdict.ts';
 
+const MAX_CRASH_RUNS = 2;
 const root = dirname(dirname(import.meta.dirname));
 const isFlavour = (word: string): word is Flavour => (FLAVOURS as readonly string[]).includes(word);
 
 /** Boots one machine, runs the files in it, passes its output on and judges it. */
-function runFlavour(flavour: Flavour, files: string[]): Promise<Verdict> {
+function runFlavour(flavour: Flavour, files: string[]): Promise<Verdict & { crashed: string[] | null }> {
   const test = ['--test', '--test-concurrency=1', '--test-reporter=spec', ...files];
   const command = ['env', 'NO_COLOR=1', join(root, 'node_modules/.bin/node'), ...test];
   const args = [...SUITES[flavour].options, '--cwd', root, '--', ...command];
@@ -26,11 +27,12 @@ function runFlavour(flavour: Flavour, files: string[]): Promise<Verdict> {
   });
   return new Promise((resolve) => {
     vm.on('error', (error) =>
-      resolve({ ok: false, text: `the machine cannot be started: ${error.message}` }),
+      resolve({ ok: false, text: `the machine cannot be started: ${error.message}`, crashed: null }),
     );
     vm.on('close', (status) => {
       process.removeListener('SIGINT', stop).removeListener('SIGTERM', stop);
-      resolve(judge(Buffer.concat(chunks).toString(), status));
+      const output = Buffer.concat(chunks).toString();
+      resolve({ ...judge(output, status), crashed: crashedFiles(output) });
     });
   });
 }
@@ -44,8 +46,18 @@ for (const flavour of chosen.length > 0 ? chosen : FLAVOURS) {
   const files = named.length > 0 ? named : all;
   const start = Date.now();
   process.stdout.write(`vm ${flavour}: ${files.length} files\n`);
-  const verdict =
-    files.length > 0 ? await runFlavour(flavour, files) : { ok: false, text: 'no test file matches' };
+  let verdict =
+    files.length > 0
+      ? await runFlavour(flavour, files)
+      : { ok: false, text: 'no test file matches', crashed: null };
+  // The emulator's own crashes, said openly: what they hit runs again in a fresh machine. Any other failure stays one.
+  for (let tries = 1; !verdict.ok && verdict.crashed !== null && tries <= MAX_CRASH_RUNS; tries += 1) {
+    const again = verdict.crashed;
+    process.stdout.write(
+      `vm ${flavour}: ${verdict.text}; the emulator crashed in ${again.join(' ')}: run again\n`,
+    );
+    verdict = await runFlavour(flavour, again);
+  }
   const seconds = Math.round((Date.now() - start) / 1000);
   process.stdout.write(`vm ${flavour}: ${verdict.ok ? 'ok' : 'FAILED'}, ${verdict.text}, ${seconds} s\n`);
   failed ||= !verdict.ok;

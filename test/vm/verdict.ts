@@ -21,6 +21,24 @@ export function judge(output: string, status: number | null): Verdict {
   return { ok: fail === 0 && cancelled === 0, text };
 }
 
+/**
+ * Files whose process died without a word, or in V8's book-keeping of compiled code: about one Node process in twenty does
+ * so when it is emulated. Null when a test failed for any other reason.
+ */
+export function crashedFiles(output: string): string[] | null {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the colours of a terminal are control characters
+  const plain = output.replaceAll(/\u001b\[[0-9;]*m/g, '').replaceAll('\r', '');
+  const [, ...failures] = (plain.split('failing tests:')[1] ?? '').split(/^test at (?=\S+:\d+:\d+$)/m);
+  const crashed = failures.map((text) => {
+    const [, file = '', body = ''] = /^(\S+?):\d+:\d+\n([^]*)$/.exec(text) ?? [];
+    const died =
+      /^\s*'test failed'\s*$/m.test(body) || body.includes('Check failed: it->second.Size() > offset');
+    return died ? file : null;
+  });
+  if (crashed.length === 0 || crashed.includes(null)) return null;
+  return [...new Set(crashed as string[])];
+}
+
 interface Totals {
   tests: number;
   pass: number;

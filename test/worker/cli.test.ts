@@ -29,6 +29,8 @@ test('wrong usage exits 2, says so on stderr and leaves one error event on stdou
     ['-p', 'x', '--session-id', '../x'],
     ['-p', 'x', '--system-prompt-file', '/does/not/exist'],
     ['-p', 'x', '--redo', 'perhaps'],
+    ['-p', 'x', '--deny-tools', 'bash,wirte_file'],
+    ['-p', 'x', '--tools', 'Bash'],
     ['--job', 'file.json'],
     ['hello'],
   ];

@@ -27,11 +27,14 @@ export interface ReadLog {
 
 const CHUNK_BYTES = 256 * 1024;
 
+/** A damaged record that claims to be further ahead than this says nothing about how the log is counted. */
+const MAX_CLAIM_AHEAD = 10_000;
+
 /** The number of a damaged but whole record: whoever keeps the log may have counted it. A torn one is not JSON. */
-function claimedSeq(line: Buffer): number {
+function claimedSeq(line: Buffer, lastSeq: number): number {
   try {
     const { seq } = JSON.parse(line.toString('utf8')) as { seq?: unknown };
-    return Number.isSafeInteger(seq) ? (seq as number) : 0;
+    return Number.isSafeInteger(seq) && (seq as number) - lastSeq <= MAX_CLAIM_AHEAD ? (seq as number) : 0;
   } catch {
     return 0;
   }
@@ -58,7 +61,7 @@ export function readLog(fd: number, onRecord: (record: SessionRecord, line: Buff
     if (reason !== null) {
       log.damage.push({ offset: log.wholeBytes, bytes: line.length, reason, afterSeq: log.lastSeq });
       if (!parsed.ok) log.newer ??= parsed.newer ?? null;
-      log.lastSeq = Math.max(log.lastSeq, claimedSeq(line));
+      log.lastSeq = Math.max(log.lastSeq, claimedSeq(line, log.lastSeq));
       return false;
     }
     if (parsed.ok) {

@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { openFileStore } from '../../../worker/session/file.ts';
 import { createRecordKeeper } from '../record-keeper.ts';
 import { makeFolder } from '../worker-process.ts';
 
@@ -211,4 +212,27 @@ test('file: a link in place of the log is not followed', async (t) => {
   const result = await start(t, 'file', dir, { texts: ['a'] }).result;
   assert.equal(result.error, 'storage');
   assert.ok(!existsSync(join(dir, 'x', 'target')));
+});
+
+test('a damaged line that claims an absurd number does not make the records after it unreadable', async (t) => {
+  const dir = makeFolder(t);
+  const open = () => openFileStore({ dir, sessionId: 's', onRecord: () => {} });
+  const first = await open();
+  await first.append('user', { text: 'one' });
+  await first.close();
+  const path = join(dir, 's.jsonl');
+  appendFileSync(path, `{"v":1,"seq":${Number.MAX_SAFE_INTEGER},"ts":"x","type":"user","data":{},"crc":1}\n`);
+  for (const text of ['two', 'three']) {
+    const store = await open();
+    await store.append('user', { text });
+    await store.close();
+  }
+  const texts: unknown[] = [];
+  const last = await openFileStore({
+    dir,
+    sessionId: 's',
+    onRecord: (record) => texts.push((record.data as { text: string }).text),
+  });
+  await last.close();
+  assert.deepEqual(texts, ['one', 'two', 'three']);
 });

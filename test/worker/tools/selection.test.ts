@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { selectTools, TOOLS } from '../../../worker/tools/index.ts';
+import { TOOL_NAMES } from '../../../worker/tools/names.ts';
 import { workspace } from './support.ts';
 
 const names = (tools: readonly { name: string }[]) => tools.map((tool) => tool.name);
@@ -30,4 +31,8 @@ test('a read-only run has only tools without side effects, and the others refuse
   const refused = await call('bash', { command: `touch ${path('made')}` }, { readOnly: true });
   assert.equal(refused.isError, true);
   assert.equal((await call('glob', {})).content, '[no files match]');
+});
+
+test('the names that the command line knows are those of the tools', () => {
+  assert.deepEqual(names([...TOOLS]), [...TOOL_NAMES]);
 });
