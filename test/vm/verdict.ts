@@ -30,7 +30,7 @@ export function crashedFiles(output: string): string[] | null {
   const plain = output.replaceAll(/\u001b\[[0-9;]*m/g, '').replaceAll('\r', '');
   const [, ...failures] = (plain.split('failing tests:')[1] ?? '').split(/^test at (?=\S+:\d+:\d+$)/m);
   const crashed = failures.map((text) => {
-    const [, file = '', body = ''] = /^(\S+?):\d+:\d+\n([^]*)$/.exec(text) ?? [];
+    const [, file = '', body = ''] = /^(\S+?):\d+:\d+\n([\s\S]*)$/.exec(text) ?? [];
     const died =
       /^\s*'test failed'\s*$/m.test(body) || body.includes('Check failed: it->second.Size() > offset');
     return died ? file : null;
