@@ -1,7 +1,7 @@
 // Measures the worker side by side with its peers, each against a model server of its own wire format, in a network
 // namespace with nothing but loopback.
 //
-//   node bench/worker/index.ts [--peers DIR] [--only AGENT] [--times N] [--json FILE]
+//   node bench/worker/index.ts [--peers DIR] [--only AGENT] [--scenario NAME] [--times N] [--json FILE]
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism, loadavg, release, tmpdir } from 'node:os';
@@ -20,6 +20,7 @@ const { values } = parseArgs({
   options: {
     peers: { type: 'string', default: join(tmpdir(), 'djinnd-bench-peers') },
     only: { type: 'string' },
+    scenario: { type: 'string' },
     times: { type: 'string', default: '5' },
     json: { type: 'string' },
   },
@@ -65,6 +66,7 @@ async function measure(): Promise<void> {
   const agents = AGENTS.filter(({ name }) => values.only === undefined || values.only === name);
   const all: Record<string, Record<string, Sample[] | string>> = {};
   for (const scenario of SCENARIOS) {
+    if (values.scenario !== undefined && values.scenario !== scenario.name) continue;
     const rows: string[][] = [];
     const notes: string[] = [];
     all[scenario.name] = {};
