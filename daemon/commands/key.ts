@@ -11,8 +11,8 @@ Usage: djinnd [--instance NAME] key create --role caller|tenant_admin --tenant I
        djinnd [--instance NAME] key revoke KEY_ID
 
 caller: its tenant's jobs. tenant_admin: the same, and what is for its administrators alone. platform: acts for the
-tenants named. operator: tenants, keys, and reads every job. The default role is caller. The secret is the one line on stdout (with --json its member
-"secret"); only its SHA-256 is kept, so it cannot be shown again.
+tenants named. operator: tenants, keys, and reads every job. The default role is caller. The secret is the one line on
+stdout (with --json its member "secret"); only its SHA-256 is kept, so it cannot be shown again.
 Exit codes: 0 done, 1 refused, 2 wrong usage.
 `;
 

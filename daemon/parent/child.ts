@@ -18,8 +18,6 @@ const FIRST_WAIT_MS = 200;
 const LONGEST_WAIT_MS = 10_000;
 /** A process that lived this long was all right: the next wait is short again. */
 const HEALTHY_MS = 10_000;
-/** Says that a setting cannot be used: it will not become better by waiting. */
-const WRONG_SETTINGS = 'exit code 2';
 /** Quick deaths before the first healthy life after which starting is given up. */
 const MAX_QUICK_DEATHS = 5;
 
@@ -66,10 +64,6 @@ export class SupervisedChild {
       const startedAt = Date.now();
       const end = await this.#life();
       if (this.#stopping.signal.aborted) return;
-      if (!everHealthy && end === WRONG_SETTINGS) {
-        this.#giveUp(`${this.#spec.name} refuses its settings; its last words are above`);
-        return;
-      }
       const livedMs = Date.now() - startedAt;
       if (livedMs >= HEALTHY_MS) [waitMs, quickDeaths, everHealthy] = [FIRST_WAIT_MS, 0, true];
       else quickDeaths += 1;

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { cursors, type JobsBench, startJobs, tokens } from '../../support/jobs.ts';
+import { cursors, type JobsBench, OPERATOR, startJobs, tokens } from '../../support/jobs.ts';
 import { startPostgres, type TestPostgres } from '../../support/postgres.ts';
 import { type SpawnerBench, startBench } from '../../support/spawner.ts';
 
@@ -154,5 +154,20 @@ test('a job whose gateway cannot listen never gets its prompt and ends as spawn_
     assert.deepEqual([end?.outcome, end?.cause.stage], ['spawn_failed', 'gateway'], JSON.stringify(end));
   } finally {
     bench.gateway.open = open;
+  }
+});
+
+test('who has read end is told the same by the job itself', async () => {
+  for (let n = 0; n < 10; n += 1) {
+    const job = await bench.submit([{ done: 0 }]);
+    let text = '';
+    const signal = AbortSignal.timeout(30_000);
+    for await (const lines of await bench.jobs.events(OPERATOR, job.jobId, { follow: true, signal })) {
+      text += lines.toString();
+      if (!text.includes('"type":"end"')) continue;
+      const { state, outcome } = await bench.jobs.get(OPERATOR, job.jobId);
+      assert.deepEqual([state, outcome], ['ended', 'ok']);
+    }
+    assert.match(text, /"type":"end"/);
   }
 });

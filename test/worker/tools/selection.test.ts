@@ -6,16 +6,9 @@ import { workspace } from './support.ts';
 
 const names = (tools: readonly { name: string }[]) => tools.map((tool) => tool.name);
 
-test('there are seven tools', () => {
-  assert.deepEqual(names(TOOLS), [
-    'read_file',
-    'write_file',
-    'edit_file',
-    'bash',
-    'read_image',
-    'grep',
-    'glob',
-  ]);
+test('there are seven tools, under the names that the command line knows', () => {
+  assert.equal(TOOLS.length, 7);
+  assert.deepEqual(names(TOOLS), TOOL_NAMES);
 });
 
 test('sets of tools are narrowed by intersection', () => {
@@ -31,8 +24,4 @@ test('a read-only run has only tools without side effects, and the others refuse
   const refused = await call('bash', { command: `touch ${path('made')}` }, { readOnly: true });
   assert.equal(refused.isError, true);
   assert.equal((await call('glob', {})).content, '[no files match]');
-});
-
-test('the names that the command line knows are those of the tools', () => {
-  assert.deepEqual(names([...TOOLS]), [...TOOL_NAMES]);
 });
