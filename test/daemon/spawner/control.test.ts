@@ -24,6 +24,7 @@ test('while one client has control no other starts, steers or prunes jobs, and a
   t.after(() => bench.close());
   const first = await client(bench.spawner?.socketPath ?? '');
   const second = await client(bench.spawner?.socketPath ?? '');
+  t.after(() => first.close());
   t.after(() => second.close());
   await first.call('control', {});
   await first.call('control', {});
